@@ -1,0 +1,72 @@
+//! Measures both sides of every figure that the project states, side by side in one run.
+
+#![expect(clippy::print_stdout, reason = "the figures are the output")]
+#![expect(clippy::print_stderr, reason = "why a measurement failed")]
+
+mod archive;
+mod measure;
+mod noop;
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use camino::{Utf8Path, Utf8PathBuf};
+use clap::Parser;
+
+/// Measures both sides of every figure that the project states
+#[derive(Debug, Parser)]
+#[command(name = "bench")]
+enum Bench {
+    /// Packing and unpacking, against tar and zstd
+    Archive(archive::Args),
+    /// A build that has nothing to do, over a tree of 81 packages
+    Noop(noop::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Bench::parse() {
+        Bench::Archive(args) => archive::run(&args),
+        Bench::Noop(args) => noop::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The folder that this program and the others of the workspace are built in.
+fn program_folder() -> anyhow::Result<Utf8PathBuf> {
+    let own = Utf8PathBuf::try_from(std::env::current_exe()?)?;
+    Ok(own
+        .parent()
+        .context("a program lies in a folder")?
+        .to_owned())
+}
+
+/// A folder to work in, below `target` and so on a real disk; it goes with the returned value.
+fn work_folder() -> anyhow::Result<(tempfile::TempDir, Utf8PathBuf)> {
+    let near = program_folder()?;
+    let folder = tempfile::Builder::new()
+        .prefix("bench-")
+        .tempdir_in(&near)?;
+    let path = Utf8PathBuf::try_from(folder.path().to_owned())?;
+    println!("folder {path} ({})", file_system(&path));
+    Ok((folder, path))
+}
+
+/// The kind of file system that `path` is on.
+fn file_system(path: &Utf8Path) -> String {
+    let mounts = fs_err::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        Some((words.next()?, words.next()?))
+    });
+    let holding = mounts.filter(|(place, _)| path.starts_with(place));
+    let nearest = holding.max_by_key(|(place, _)| place.len());
+    nearest
+        .map_or("unknown file system", |(_, kind)| kind)
+        .to_owned()
+}

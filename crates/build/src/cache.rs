@@ -1,0 +1,158 @@
+//! What was built, and where: the folder `cache` of a tree.
+//!
+//! A package counts as built when its archive is there; it is written last, and in one piece.
+
+use std::io;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fs_err::File;
+use package::id::{PackageId, PackageName, Variant};
+use package::{Sha256, durable, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::tree::PackageKey;
+
+/// The name of the folder in a tree.
+pub const FOLDER: &str = "cache";
+
+/// The version of the form of a [`Record`].
+const FORMAT: u32 = 1;
+
+/// What is known of a built package besides its archive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    pub(crate) format: u32,
+    /// The package.
+    pub id: PackageId,
+    /// Its variant.
+    pub variant: Variant,
+    /// Its content digest.
+    pub digest: Sha256,
+    /// The length of its archive.
+    pub archive_bytes: u64,
+    /// The length of its files together.
+    pub unpacked_bytes: u64,
+    /// Whether the build could use the network, so that nobody can say what it is made of.
+    pub impure: bool,
+    /// Everything that its id was made from.
+    pub inputs: Value,
+    /// Where its sources came from, which is no part of the package.
+    pub origins: Value,
+}
+
+impl Record {
+    pub(crate) fn new(id: PackageId, variant: Variant, digest: Sha256, inputs: Value) -> Self {
+        Self {
+            format: FORMAT,
+            id,
+            variant,
+            digest,
+            archive_bytes: 0,
+            unpacked_bytes: 0,
+            impure: false,
+            inputs,
+            origins: Value::Null,
+        }
+    }
+}
+
+/// The cache folder of one tree.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    root: Utf8PathBuf,
+}
+
+impl Cache {
+    /// The cache at `root`, which need not exist.
+    pub fn new(root: Utf8PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Keeps every other build of this tree out until the guard is dropped; `wait` is called if
+    /// there is one to wait for.
+    pub(crate) fn lock(&self, wait: impl FnOnce()) -> io::Result<File> {
+        fs_err::create_dir_all(&self.root)?;
+        let file = File::options().create(true).truncate(false).write(true).open(self.root.join("lock"))?;
+        if file.file().try_lock().is_err() {
+            wait();
+            file.file().lock()?;
+        }
+        Ok(file)
+    }
+
+    /// Where the package's archive is or would be. Packages for Windows are zip files.
+    pub fn archive(&self, id: &PackageId, variant: &Variant) -> Utf8PathBuf {
+        let suffix = match variant {
+            Variant::Named(name) if name.as_str() == "windows" => "zip",
+            _ => "tar.zst",
+        };
+        self.file(id, suffix)
+    }
+
+    /// Where the output of the package's build script is.
+    pub fn log(&self, id: &PackageId) -> Utf8PathBuf {
+        self.file(id, "log")
+    }
+
+    fn file(&self, id: &PackageId, suffix: &str) -> Utf8PathBuf {
+        self.packages(id.name()).join(format!("{id}.{suffix}"))
+    }
+
+    fn packages(&self, name: &PackageName) -> Utf8PathBuf {
+        self.root.join("packages").join(name.as_str())
+    }
+
+    /// The folder for what is under way.
+    pub(crate) fn work(&self) -> Utf8PathBuf {
+        self.root.join("work")
+    }
+
+    /// A folder for one purpose.
+    pub(crate) fn folder(&self, name: &str) -> Utf8PathBuf {
+        self.root.join(name)
+    }
+
+    /// The record of a package that is built. Looks at no content.
+    pub fn lookup(&self, id: &PackageId, variant: &Variant) -> Option<Record> {
+        if !self.archive(id, variant).exists() {
+            return None;
+        }
+        self.record(id)
+    }
+
+    fn record(&self, id: &PackageId) -> Option<Record> {
+        let record: Record = serde_json::from_slice(&fs_err::read(self.file(id, "json")).ok()?).ok()?;
+        (record.format == FORMAT && record.id == *id).then_some(record)
+    }
+
+    /// Writes what is known of a package; to be done before its archive gets its name.
+    pub(crate) fn write_record(&self, record: &Record) -> io::Result<()> {
+        durable::write(&self.file(&record.id, "json"), json::pretty(record).as_bytes())
+    }
+
+    /// Notes the package as the latest of its variant.
+    pub(crate) fn write_latest(&self, record: &Record) -> io::Result<()> {
+        let path = self.latest_file(record.id.name(), &record.variant);
+        let content = record.id.to_string();
+        if fs_err::read(&path).is_ok_and(|known| known == content.as_bytes()) {
+            return Ok(());
+        }
+        durable::write(&path, content.as_bytes())
+    }
+
+    /// The record of the package that was built last for `key`.
+    pub(crate) fn latest(&self, key: &PackageKey) -> Option<Record> {
+        let id = fs_err::read_to_string(self.latest_file(&key.name, &key.variant)).ok()?;
+        self.record(&id.parse().ok()?)
+    }
+
+    fn latest_file(&self, name: &PackageName, variant: &Variant) -> Utf8PathBuf {
+        self.packages(name).join(format!("{}latest", variant.file_prefix()))
+    }
+
+    /// The folder that holds the cache.
+    pub fn root(&self) -> &Utf8Path {
+        &self.root
+    }
+}

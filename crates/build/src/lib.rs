@@ -1,0 +1,47 @@
+//! From a tree of components to packages: the tree and its graph, sources, ids, the sandbox that
+//! build scripts run in, and the cache of what was built.
+//!
+//! This crate knows nothing of clusters and hosts, and says nothing to anybody: what happens is
+//! told to an [`event::Observer`], what went wrong is an error.
+
+mod bootstrap;
+pub mod cache;
+pub mod event;
+mod explain;
+mod folder;
+mod graph;
+mod identity;
+mod install_root;
+mod platform;
+pub mod program;
+mod remote;
+mod root;
+mod sandbox;
+mod schedule;
+pub mod session;
+pub mod source;
+pub mod tree;
+mod worker;
+
+pub use bootstrap::{Bootstrap, BootstrapError};
+pub use graph::PackageSet;
+pub use identity::{Identity, IdentityError};
+pub use install_root::InstallRootError;
+pub use root::RootError;
+pub use sandbox::SandboxError;
+pub use session::{Options, Plan, Report, Selection, Session, SessionError};
+pub use worker::WorkError;
+
+/// What an error says and what the errors behind it say, the outermost first.
+pub fn causes(error: &dyn std::error::Error) -> Vec<String> {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    let mut causes: Vec<String> = chain.map(ToString::to_string).collect();
+    // Transparent wrappers say what their source says.
+    causes.dedup();
+    causes
+}
+
+/// The same as one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    causes(error).join(": ")
+}

@@ -1,0 +1,125 @@
+//! The cache of sources, shared by all trees, threads and processes of a machine.
+//!
+//! ```text
+//! sha256/ab/HEX   files by digest           git/HEX    mirrors by the digest of their URL
+//! sha1/ab/HEX     files of old trees        crate/HEX  lock files of crates that are complete
+//! locks/NAME      one for each item
+//! ```
+
+use std::fs::TryLockError;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use package::Cancel;
+
+use super::context::SourceContext;
+use super::error::{Action, SourceError, SourceFault};
+use super::spec::SourceSpec;
+use super::{cargo, deb, git, npm, pypi, url};
+
+/// How often somebody who waits for a lock looks at the cancel flag.
+const LOCK_POLL: Duration = Duration::from_millis(50);
+
+/// The cache of sources below one folder.
+#[derive(Debug, Clone)]
+pub struct SourceCache {
+    pub(super) root: Utf8PathBuf,
+}
+
+impl SourceCache {
+    /// The cache below `root`, which need not exist.
+    pub fn new(root: Utf8PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Brings everything that a checkout needs into the cache. What is there already is not looked
+    /// for anywhere else.
+    pub fn fetch(&self, spec: &SourceSpec, context: &SourceContext<'_>) -> Result<(), SourceError> {
+        let result = match spec {
+            SourceSpec::Git {
+                url,
+                commit,
+                ref_origin,
+            } => git::fetch(self, url, commit, ref_origin, context),
+            SourceSpec::GitLocal { rel_path } => git::local_commit(rel_path, context).map(|_| ()),
+            SourceSpec::Url { url, checksum } | SourceSpec::UrlExtract { url, checksum } => {
+                url::fetch(self, url, *checksum, context)
+            }
+            SourceSpec::Crate(package) => cargo::fetch(self, package, context),
+            SourceSpec::Pypi(package) => pypi::fetch(self, package, context),
+            SourceSpec::Npm(package) => npm::fetch(self, package, context),
+            SourceSpec::Deb {
+                package,
+                architecture,
+            } => deb::fetch(self, package, architecture.as_ref(), context),
+        };
+        result.map_err(|fault| SourceError::new(Action::Fetch, spec, fault))
+    }
+
+    /// Lays the source out as the new folder `target`, from the cache alone. On failure nothing is
+    /// left there.
+    pub fn checkout(
+        &self,
+        spec: &SourceSpec,
+        context: &SourceContext<'_>,
+        target: &Utf8Path,
+    ) -> Result<(), SourceError> {
+        let result = match fs_err::symlink_metadata(target) {
+            Ok(_) => Err(SourceFault::TargetExists(target.to_owned())),
+            Err(_) => self.checkout_new(spec, context, target),
+        };
+        result.map_err(|fault| SourceError::new(Action::CheckOut, spec, fault))
+    }
+
+    fn checkout_new(
+        &self,
+        spec: &SourceSpec,
+        context: &SourceContext<'_>,
+        target: &Utf8Path,
+    ) -> Result<(), SourceFault> {
+        match spec {
+            SourceSpec::Git { url, commit, .. } => {
+                git::checkout(self, url, commit, context, target)
+            }
+            SourceSpec::GitLocal { rel_path } => git::checkout_local(rel_path, context, target),
+            SourceSpec::Url { url, checksum } => {
+                url::checkout(self, url, *checksum, context, target)
+            }
+            SourceSpec::UrlExtract { url, checksum } => {
+                url::checkout_extracted(self, url, *checksum, context, target)
+            }
+            SourceSpec::Crate(package) => cargo::checkout(self, package, context, target),
+            SourceSpec::Pypi(package) => pypi::checkout(self, package, context, target),
+            SourceSpec::Npm(package) => npm::checkout(self, package, context, target),
+            SourceSpec::Deb { package, .. } => deb::checkout(self, package, context, target),
+        }
+    }
+
+    /// Waits until nobody else has the item, and keeps it until the result is dropped.
+    pub(super) fn lock(&self, item: &str, cancel: &Cancel) -> Result<ItemLock, SourceFault> {
+        let folder = self.root.join("locks");
+        fs_err::create_dir_all(&folder)?;
+        let mut options = fs_err::OpenOptions::new();
+        let file = options
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(folder.join(item))?;
+        loop {
+            match file.file().try_lock() {
+                Ok(()) => return Ok(ItemLock { _file: file }),
+                Err(TryLockError::WouldBlock) => {
+                    cancel.check()?;
+                    std::thread::sleep(LOCK_POLL);
+                }
+                Err(TryLockError::Error(error)) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+/// Keeps others from fetching the same item. The file stays: deleting it would let two in.
+#[derive(Debug)]
+pub(super) struct ItemLock {
+    _file: fs_err::File,
+}

@@ -1,0 +1,87 @@
+//! `distribution.toml`: the names and paths of what a tree makes, and the root it is built on.
+
+use camino::Utf8PathBuf;
+use package::Sha256;
+use package::distribution::Distribution;
+
+use super::document::{Fields, Reader};
+
+const KEYS: [&str; 6] =
+    ["build", "config_directory", "install_root", "name", "state_directory", "version"];
+
+/// The root file system that builds see, pinned by its hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PinnedRoot {
+    /// A folder or an archive.
+    pub path: Utf8PathBuf,
+    /// Of an archive its SHA-256, of a folder the digest of its manifest.
+    pub sha256: Sha256,
+}
+
+/// Reads the file; without `[build]` the root is the machine's own.
+pub(super) fn read(reader: &mut Reader<'_>) -> Option<(Distribution, Option<PinnedRoot>)> {
+    let node = reader.toml()?;
+    let fields = reader.object(&node, "distribution.toml", &KEYS)?;
+    let name_node = reader.required(fields, &(0..0), "name", "distribution.toml");
+    let version_node = reader.required(fields, &(0..0), "version", "distribution.toml");
+    let name = reader.string(name_node?, "name")?;
+    if !is_name(name) {
+        let message = format!(
+            "`{name}` cannot be a distribution's name: expected a lower-case letter, then letters, digits and `-`"
+        );
+        reader.error(&name_node?.span, message, None);
+        return None;
+    }
+    let version = reader.string(version_node?, "version")?;
+    let mut distribution = Distribution::named(name, version);
+    for (key, path) in [
+        ("install_root", &mut distribution.install_root),
+        ("config_directory", &mut distribution.config_directory),
+        ("state_directory", &mut distribution.state_directory),
+    ] {
+        if let Some(given) = absolute_path(reader, fields, key) {
+            *path = given;
+        }
+    }
+    let root = match fields.get("build") {
+        Some(node) => {
+            let build = reader.object(node, "[build]", &["root", "root_sha256"])?;
+            let path = reader.required(build, &node.span, "root", "[build]")?;
+            let sha256 = reader.required(build, &node.span, "root_sha256", "[build]")?;
+            let path = reader.string(path, "root")?.into();
+            Some(PinnedRoot { path, sha256: reader.parse(sha256, "root_sha256")? })
+        }
+        None => None,
+    };
+    Some((distribution, root))
+}
+
+fn is_name(name: &str) -> bool {
+    name.len() <= 24
+        && name.starts_with(|char: char| char.is_ascii_lowercase())
+        && !name.ends_with('-')
+        && name.bytes().all(|byte| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'
+        })
+}
+
+/// A path that can stand in unit files, scripts and mount tables without quotes.
+fn absolute_path(reader: &mut Reader<'_>, fields: Fields<'_>, key: &str) -> Option<Utf8PathBuf> {
+    let node = fields.get(key)?;
+    let text = reader.string(node, key)?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+    let is_good = text.strip_prefix('/').is_some_and(|rest| {
+        rest.split('/').all(|part| !matches!(part, "" | "." | "..")) && rest.bytes().all(is_plain)
+    });
+    // Below these the sandbox and every host have something else.
+    let top = text.split('/').nth(1).unwrap_or_default();
+    let is_taken = ["pkg", "proc", "dev", "sys", "tmp", "run"].contains(&top)
+        || (key == "install_root" && ["usr", "bin", "sbin", "lib", "lib64", "etc"].contains(&top));
+    if is_good && !is_taken {
+        return Some(text.into());
+    }
+    let message = format!("{key} cannot be `{text}`");
+    let help = "expected an absolute path of letters, digits and `._-`, outside the system's own folders";
+    reader.error(&node.span, message, Some(help.to_owned()));
+    None
+}

@@ -1,0 +1,212 @@
+//! Reads a tree from disk.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use package::diagnostic::{Diagnostic, Severity};
+use package::distribution::Distribution;
+use package::id::{PackageName, Variant, VariantName};
+
+use super::document::Reader;
+use super::{Component, PackageKey, PinnedRoot, Tree, TreeInfo, buildinfo, check, distribution, source, treeinfo};
+use crate::source::{SourceError, SourceSpec};
+
+/// Why a tree could not be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// Mistakes in its files, all of them, with the warnings.
+    #[error("the tree has mistakes")]
+    Mistakes(Vec<Diagnostic>),
+    /// Something could not be read.
+    #[error("cannot read the tree")]
+    Io(#[from] io::Error),
+    /// `upstream.json` names something that cannot be had.
+    #[error("cannot get the upstream tree")]
+    Upstream(#[source] SourceError),
+}
+
+/// Gets the upstream tree that an `upstream.json` names and says where it lies.
+pub type Upstream<'a> = dyn Fn(&SourceSpec) -> Result<Utf8PathBuf, SourceError> + 'a;
+
+impl Tree {
+    /// Loads the tree at `root`; `upstream` is called if it has an `upstream.json`.
+    pub fn load(root: &Utf8Path, upstream: &Upstream<'_>) -> Result<Self, LoadError> {
+        let mut load = Load::default();
+        load.distribution_file(root)?;
+        load.folder(root)?;
+        let file = root.join("upstream.json");
+        if file.exists()
+            && let Some(spec) = load.file(&file, |reader| {
+                let node = reader.json()?;
+                source::read(reader, &node)
+            })?
+        {
+            let checkout = upstream(&spec).map_err(LoadError::Upstream)?;
+            load.upstream(&file, &checkout)?;
+        }
+        let tree = Self {
+            root: root.to_owned(),
+            distribution: load.distribution,
+            build_root: load.build_root,
+            components: load.components,
+            sets: load.sets,
+            warnings: Vec::new(),
+        };
+        // Checks across files would only repeat what is wrong inside of one.
+        let is_readable = load.diagnostics.iter().all(|found| found.severity == Severity::Warning);
+        if is_readable {
+            check::check(&tree, &mut load.diagnostics);
+        }
+        if load.diagnostics.iter().any(|found| found.severity == Severity::Error) {
+            return Err(LoadError::Mistakes(load.diagnostics));
+        }
+        Ok(Self { warnings: load.diagnostics, ..tree })
+    }
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Load {
+    distribution: Distribution,
+    build_root: Option<PinnedRoot>,
+    components: BTreeMap<PackageKey, Component>,
+    sets: BTreeMap<Variant, TreeInfo>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+impl Load {
+    /// Reads one file with `read` and keeps the mistakes.
+    fn file<T>(
+        &mut self,
+        file: &Utf8Path,
+        read: impl FnOnce(&mut Reader<'_>) -> Option<T>,
+    ) -> io::Result<Option<T>> {
+        let bytes = fs_err::read(file)?;
+        let Ok(text) = String::from_utf8(bytes) else {
+            self.mistake(file, "it is not UTF-8", None);
+            return Ok(None);
+        };
+        let mut reader = Reader::new(file, &text);
+        let value = read(&mut reader);
+        self.diagnostics.append(&mut reader.diagnostics);
+        Ok(value)
+    }
+
+    fn mistake(&mut self, file: &Utf8Path, message: impl Into<String>, help: Option<&str>) {
+        self.diagnostics.push(Diagnostic {
+            severity: Severity::Error,
+            file: file.to_owned(),
+            place: None,
+            message: message.into(),
+            help: help.map(str::to_owned),
+        });
+    }
+
+    fn distribution_file(&mut self, root: &Utf8Path) -> io::Result<()> {
+        let file = root.join("distribution.toml");
+        if !file.exists() {
+            return Ok(());
+        }
+        if let Some((distribution, build_root)) = self.file(&file, distribution::read)? {
+            self.distribution = distribution;
+            self.build_root =
+                build_root.map(|pinned| PinnedRoot { path: root.join(pinned.path), ..pinned });
+        }
+        Ok(())
+    }
+
+    /// Reads every package folder and treeinfo file of a tree.
+    fn folder(&mut self, root: &Utf8Path) -> io::Result<()> {
+        for (name, path) in entries(root)? {
+            if path.is_dir() {
+                self.package_folder(&name, &path)?;
+            } else if let Some(variant) = self.variant_of(&path, &name, "treeinfo.json")
+                && let Some(info) = self.file(&path, treeinfo::read)?
+            {
+                self.sets.insert(variant, info);
+            }
+        }
+        if self.components.is_empty() && self.diagnostics.is_empty() {
+            let help = "a tree is a folder of package folders, each with a `buildinfo.json`";
+            self.mistake(root, "there is no package in this folder", Some(help));
+        }
+        Ok(())
+    }
+
+    fn package_folder(&mut self, name: &str, folder: &Utf8Path) -> io::Result<()> {
+        for (file_name, file) in entries(folder)? {
+            let Some(variant) = self.variant_of(&file, &file_name, "buildinfo.json") else {
+                continue;
+            };
+            let name: PackageName = match name.parse() {
+                Ok(name) => name,
+                Err(error) => {
+                    self.mistake(folder, format!("the folder's name: {error}"), None);
+                    return Ok(());
+                }
+            };
+            let distribution = self.distribution.clone();
+            let info = self.file(&file, |reader| {
+                buildinfo::read(reader, &name, &variant, folder, &distribution)
+            })?;
+            if let Some(info) = info {
+                let component = Component { folder: folder.to_owned(), file, info };
+                self.components.insert(PackageKey { name, variant }, component);
+            }
+        }
+        Ok(())
+    }
+
+    /// The variant that a file is for, if its name ends in `suffix`: `[VARIANT.]suffix`.
+    fn variant_of(&mut self, file: &Utf8Path, name: &str, suffix: &str) -> Option<Variant> {
+        let prefix = name.strip_suffix(suffix)?;
+        if prefix.is_empty() {
+            return Some(Variant::Default);
+        }
+        match prefix.strip_suffix('.').map(str::parse::<VariantName>) {
+            Some(Ok(variant)) => Some(Variant::Named(variant)),
+            _ => {
+                let help = format!("expected `{suffix}` or `VARIANT.{suffix}`");
+                self.mistake(file, "the file's name has no valid variant", Some(&help));
+                None
+            }
+        }
+    }
+
+    /// Adds the packages of the upstream tree that the tree itself lacks, whole package by package.
+    fn upstream(&mut self, file: &Utf8Path, checkout: &Utf8Path) -> io::Result<()> {
+        let packages = checkout.join("packages");
+        if packages.join("upstream.json").exists() || checkout.join("upstream.json").exists() {
+            self.mistake(file, "the upstream tree has an upstream itself", None);
+            return Ok(());
+        }
+        if !packages.is_dir() {
+            self.mistake(file, "the upstream tree has no folder `packages`", None);
+            return Ok(());
+        }
+        let own: Vec<PackageName> =
+            self.components.keys().map(|key| key.name.clone()).collect();
+        for (name, path) in entries(&packages)? {
+            if path.is_dir() && !own.iter().any(|own| own.as_str() == name) {
+                self.package_folder(&name, &path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The entries of a folder in the order of their names, hidden ones and the cache left out.
+fn entries(folder: &Utf8Path) -> io::Result<Vec<(String, Utf8PathBuf)>> {
+    let mut entries = Vec::new();
+    for entry in fs_err::read_dir(folder)? {
+        // A name that is not UTF-8 cannot be one this program looks for.
+        let Ok(name) = entry?.file_name().into_string() else { continue };
+        let is_hidden = name.starts_with('.') && name != ".buildinfo.json" && name != ".treeinfo.json";
+        if !is_hidden && name != crate::cache::FOLDER {
+            entries.push((name.clone(), folder.join(name)));
+        }
+    }
+    entries.sort();
+    Ok(entries)
+}

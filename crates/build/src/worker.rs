@@ -1,0 +1,404 @@
+//! Makes one package: fetch, prepare, build, check, pack. The archive in the cache is the commit
+//! point; whatever happens before it leaves nothing but a work folder that the next build removes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io;
+use std::sync::Mutex;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use package::active::{Active, Conflict, Member};
+use package::archive::{self, PackError, PackOptions, UnpackError, UnpackOptions};
+use package::id::{PackageId, RoleName};
+use package::manifest::Manifest;
+use package::pkginfo::PKGINFO;
+use package::{Cancel, durable, json};
+use serde_json::{Value, json};
+
+use crate::cache::{Cache, Record};
+use crate::event::{Event, How, Observer, Step};
+use crate::folder;
+use crate::graph;
+use crate::identity::{self, Identity};
+use crate::install_root::{self, BUILDINFO, InstallRootError};
+use crate::program::ProgramError;
+use crate::remote::Remote;
+use crate::root::BuildRoot;
+use crate::sandbox::{Sandbox, SandboxError};
+use crate::session::Sources;
+use crate::source::{SourceContext, SourceError, SourceWarning};
+use crate::tree::{PackageKey, Tree};
+
+/// Everything that the making of packages needs.
+pub(crate) struct Worker<'a> {
+    pub(crate) tree: &'a Tree,
+    pub(crate) root: &'a BuildRoot,
+    pub(crate) identities: &'a BTreeMap<PackageKey, Identity>,
+    pub(crate) cache: &'a Cache,
+    pub(crate) sources: &'a Sources,
+    pub(crate) remote: Option<&'a Remote>,
+    pub(crate) observer: &'a dyn Observer,
+    pub(crate) cancel: &'a Cancel,
+    pub(crate) epoch: u64,
+    pub(crate) keep_work: bool,
+    /// Packages that lie unpacked for others to build with; each is unpacked by the first in need.
+    pub(crate) unpacked: Mutex<BTreeSet<PackageId>>,
+}
+
+/// Why a package could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkError {
+    /// A source cannot be had.
+    #[error("source `{name}`")]
+    Source {
+        /// Its name in the package.
+        name: String,
+        /// Why.
+        source: SourceError,
+    },
+    /// A dependency cannot be unpacked.
+    #[error("cannot unpack a dependency")]
+    Dependency(#[source] UnpackError),
+    /// The dependencies do not fit together.
+    #[error("cannot show the dependencies to the build")]
+    InstallRoot(#[from] InstallRootError),
+    /// No sandbox.
+    #[error(transparent)]
+    Sandbox(#[from] SandboxError),
+    /// The script failed.
+    #[error("the build script failed")]
+    Script,
+    /// The package's folder is not what its id was made of.
+    #[error("the folder `{0}` changed after the build began")]
+    Changed(Utf8PathBuf),
+    /// The script made something that cannot be a package.
+    #[error("the result cannot be a package:\n{}", .0.iter().map(|conflict| format!("  {conflict}")).collect::<Vec<_>>().join("\n"))]
+    Result(Vec<Conflict>),
+    /// The result names a service in its settings that it does not have.
+    #[error("`sysctl` names the service `{0}`, but the result has no file `{0}.service`")]
+    NoService(String),
+    /// The script left nothing.
+    #[error("the build script put nothing into `$PKG_PATH`")]
+    Empty,
+    /// The result cannot be packed.
+    #[error("cannot pack the result")]
+    Pack(#[from] PackError),
+    /// A file of the work cannot be read or written.
+    #[error("cannot prepare the build")]
+    Io(#[from] io::Error),
+    /// Stopped from outside.
+    #[error(transparent)]
+    Cancelled(#[from] package::Cancelled),
+}
+
+/// The folders of one build.
+pub(crate) struct Work {
+    folder: Utf8PathBuf,
+}
+
+impl Work {
+    fn path(&self, name: &str) -> Utf8PathBuf {
+        self.folder.join(name)
+    }
+}
+
+impl WorkError {
+    /// What the user can do.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Source { source, .. } => source.hint(),
+            Self::Sandbox(error) => error.hint(),
+            Self::Changed(_) => Some("start the build again"),
+            _ => None,
+        }
+    }
+
+    /// Whether the work was only told to stop.
+    pub fn is_cancelled(&self) -> bool {
+        match self {
+            Self::Source { source, .. } => source.is_cancelled(),
+            Self::Dependency(UnpackError::Cancelled(_))
+            | Self::Pack(PackError::Cancelled(_))
+            | Self::Sandbox(SandboxError::Program(ProgramError::Cancelled(_)))
+            | Self::Cancelled(_) => true,
+            _ => false,
+        }
+    }
+}
+
+impl Worker<'_> {
+    /// Gets the sources of a package into the cache.
+    pub(crate) fn fetch(&self, key: &PackageKey) -> Result<(), WorkError> {
+        let component = &self.tree.components[key];
+        let progress = |progress: download::Progress| {
+            let download::Progress { done_bytes: bytes, total_bytes: total } = progress;
+            self.observer.event(&Event::Downloaded { key, bytes, total });
+        };
+        let warn = |warning: SourceWarning| {
+            self.observer.event(&Event::Warning { key, message: &warning.to_string() });
+        };
+        let context = SourceContext { progress: &progress, warn: &warn, ..self.sources.context(component) };
+        for (name, spec) in &component.info.sources {
+            self.sources
+                .cache
+                .fetch(spec, &context)
+                .map_err(|source| WorkError::Source { name: name.clone(), source })?;
+        }
+        Ok(())
+    }
+
+    /// Makes the package if it is not there and says how it came about.
+    pub(crate) fn make(&self, key: &PackageKey) -> Result<(Record, How), WorkError> {
+        let identity = &self.identities[key];
+        if let Some(record) = self.cache.lookup(&identity.id, &key.variant) {
+            self.cache.write_latest(&record)?;
+            return Ok((record, How::Cached));
+        }
+        if let Some(record) = self.from_remote(key)? {
+            self.cache.write_latest(&record)?;
+            return Ok((record, How::Remote));
+        }
+        self.step(key, Step::Fetching);
+        self.fetch(key)?;
+        self.step(key, Step::Preparing);
+        let work = self.prepare(key)?;
+        self.step(key, Step::Building);
+        self.build(key, &work)?;
+        self.step(key, Step::Packing);
+        let record = self.pack(key, &work)?;
+        if !self.keep_work {
+            durable::remove_tree(&work.folder)?;
+        }
+        Ok((record, How::Built))
+    }
+
+    fn step(&self, key: &PackageKey, step: Step) {
+        self.observer.event(&Event::Step { key, step });
+    }
+
+    /// The work folder of a package, whether it exists or not.
+    pub(crate) fn work(&self, key: &PackageKey) -> Work {
+        let name = format!("{}{}", key.variant.file_prefix(), key.name);
+        Work { folder: self.cache.work().join("builds").join(name) }
+    }
+
+    /// Lays out everything that the script will see.
+    pub(crate) fn prepare(&self, key: &PackageKey) -> Result<Work, WorkError> {
+        let (component, identity) = (&self.tree.components[key], &self.identities[key]);
+        let work = self.work(key);
+        durable::remove_tree(&work.folder)?;
+        for name in ["src", "result", "scratch"] {
+            fs_err::create_dir_all(work.path(name))?;
+        }
+        if folder::copy(&component.folder, &work.path("build"))? != identity.files {
+            return Err(WorkError::Changed(component.folder.clone()));
+        }
+        let context = self.sources.context(component);
+        for (name, spec) in &component.info.sources {
+            self.sources
+                .cache
+                .checkout(spec, &context, &work.path("src").join(name))
+                .map_err(|source| WorkError::Source { name: name.clone(), source })?;
+        }
+        let dependencies = self.dependencies(key)?;
+        let install_root = work.path("root");
+        install_root::make(&install_root, &self.tree.distribution, &dependencies)?;
+        for id in dependencies.keys().chain([&identity.id]) {
+            fs_err::create_dir(install_root.join("packages").join(id.to_string()))?;
+        }
+        self.write_infos(key, &work.path("result"))?;
+        fs_err::write(work.path("src").join(BUILDINFO), self.buildinfo(key))?;
+        Ok(work)
+    }
+
+    /// Everything that a package requires, unpacked.
+    fn dependencies(&self, key: &PackageKey) -> Result<BTreeMap<PackageId, Utf8PathBuf>, WorkError> {
+        let requires = &self.tree.components[key].info.requires;
+        let keys = requires.iter().map(|require| PackageKey::from(&require.value));
+        let mut dependencies = BTreeMap::new();
+        for needed in graph::closure(self.tree, keys) {
+            let id = &self.identities[&needed].id;
+            let folder = self.unpacked_folder(id);
+            // Held while unpacking, so that a package is unpacked once, whoever needs it first.
+            let mut unpacked = self.unpacked.lock().expect("nobody panics while unpacking");
+            if !unpacked.contains(id) {
+                let archive = self.cache.archive(id, &needed.variant);
+                durable::remove_tree(&folder)?;
+                let options = UnpackOptions { cancel: self.cancel.clone(), ..Default::default() };
+                archive::unpack(&archive, &folder, &options).map_err(WorkError::Dependency)?;
+                unpacked.insert(id.clone());
+            }
+            drop(unpacked);
+            dependencies.insert(id.clone(), folder);
+        }
+        Ok(dependencies)
+    }
+
+    fn unpacked_folder(&self, id: &PackageId) -> Utf8PathBuf {
+        self.cache.work().join("packages").join(id.to_string())
+    }
+
+    fn write_infos(&self, key: &PackageKey, folder: &Utf8Path) -> io::Result<()> {
+        let info = identity::pkginfo(key, &self.tree.components[key]);
+        fs_err::write(folder.join(PKGINFO), info.to_json())?;
+        fs_err::write(folder.join(BUILDINFO), self.buildinfo(key))
+    }
+
+    /// `buildinfo.full.json`: what the id was made from. Where sources come from is not in it, so
+    /// that equal ids stay equal bytes.
+    fn buildinfo(&self, key: &PackageKey) -> String {
+        let Identity { id, inputs, .. } = &self.identities[key];
+        json::pretty(&json!({
+            "build_ids": inputs,
+            "name": key.name,
+            "package_version": id.version(),
+            "sources": inputs["sources"],
+            "variant": key.variant,
+        }))
+    }
+
+    /// The sandbox for a prepared build.
+    pub(crate) fn sandbox<'w>(&'w self, key: &PackageKey, scratch: &'w Utf8Path, work: &Work) -> Sandbox<'w> {
+        let (component, id) = (&self.tree.components[key], &self.identities[key].id);
+        let install_root = &self.tree.distribution.install_root;
+        let packages = install_root.join("packages");
+        let package_path = packages.join(id.to_string());
+        let mut binds = vec![
+            (work.path("root"), install_root.clone(), false),
+            (work.path("result"), package_path.clone(), true),
+            (work.path("src"), "/pkg/src".into(), true),
+            (work.path("build"), "/pkg/build".into(), false),
+        ];
+        let requires = component.info.requires.iter().map(|require| PackageKey::from(&require.value));
+        for needed in graph::closure(self.tree, requires) {
+            let id = &self.identities[&needed].id;
+            binds.push((self.unpacked_folder(id), packages.join(id.to_string()), false));
+        }
+        let extra = work.path("build").join("extra");
+        if extra.is_dir() {
+            binds.push((extra, "/pkg/extra".into(), false));
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let variables = vec![
+            ("PKG_NAME", key.name.to_string()),
+            ("PKG_ID", id.to_string()),
+            ("PKG_PATH", package_path.into_string()),
+            ("PKG_VERSION", id.version().to_string()),
+            ("PKG_VARIANT", key.variant.to_string()),
+            ("NUM_CORES", cores.to_string()),
+        ];
+        let (root, epoch, network) = (self.root, self.epoch, component.info.network);
+        Sandbox { root, install_root, binds, variables, epoch, network, scratch }
+    }
+
+    /// Opens a shell where the script ran or would run.
+    pub(crate) fn shell(&self, key: &PackageKey, terminal: &str) -> Result<(), WorkError> {
+        let mut work = self.work(key);
+        let is_failed_build = work.path("root/packages").join(self.identities[key].id.to_string()).exists();
+        if is_failed_build {
+            self.dependencies(key)?;
+        } else {
+            self.fetch(key)?;
+            work = self.prepare(key)?;
+        }
+        let scratch = work.path("scratch");
+        self.sandbox(key, &scratch, &work).shell(terminal)?;
+        Ok(())
+    }
+
+    fn build(&self, key: &PackageKey, work: &Work) -> Result<(), WorkError> {
+        let component = &self.tree.components[key];
+        let log = self.cache.log(&self.identities[key].id);
+        fs_err::create_dir_all(log.parent().expect("a log lies in a package's folder"))?;
+        let log: File = fs_err::File::create(log)?.into_parts().0;
+        let script = format!("/pkg/build/{}", component.info.build_script);
+        let scratch = work.path("scratch");
+        if self.sandbox(key, &scratch, work).run(&script, log, self.cancel)? {
+            Ok(())
+        } else {
+            Err(WorkError::Script)
+        }
+    }
+
+    fn pack(&self, key: &PackageKey, work: &Work) -> Result<Record, WorkError> {
+        let Identity { id, inputs, .. } = &self.identities[key];
+        let result = work.path("result");
+        let is_empty = |entry: &io::Result<fs_err::DirEntry>| {
+            !matches!(entry, Ok(entry) if entry.file_name() != PKGINFO && entry.file_name() != BUILDINFO)
+        };
+        if fs_err::read_dir(&result)?.all(|entry| is_empty(&entry)) {
+            return Err(WorkError::Empty);
+        }
+        self.write_infos(key, &result)?;
+        let options = PackOptions { mtime: self.epoch, cancel: self.cancel.clone(), ..Default::default() };
+        // Packed aside: the archive gets its name when the result is known to be good.
+        let archive = self.cache.archive(id, &key.variant);
+        let packed = work.path("packed").join(archive.file_name().unwrap_or_default());
+        let manifest = archive::pack(&result, &packed, &options)?;
+        self.check(key, &manifest)?;
+        let component = &self.tree.components[key];
+        let origins: BTreeMap<&str, String> =
+            component.info.sources.iter().map(|(name, spec)| (name.as_str(), spec.to_string())).collect();
+        let record = Record {
+            archive_bytes: fs_err::metadata(&packed)?.len(),
+            unpacked_bytes: manifest.size(),
+            impure: component.info.network,
+            origins: serde_json::to_value(origins).unwrap_or(Value::Null),
+            ..Record::new(id.clone(), key.variant.clone(), manifest.digest(), inputs.clone())
+        };
+        self.cache.write_record(&record)?;
+        durable::rename(&packed, &archive)?;
+        self.cache.write_latest(&record)?;
+        Ok(record)
+    }
+
+    /// Finds what would keep the package from ever being active, for each role it knows.
+    fn check(&self, key: &PackageKey, manifest: &Manifest) -> Result<(), WorkError> {
+        let info = identity::pkginfo(key, &self.tree.components[key]);
+        let id = &self.identities[key].id;
+        let member = Member { id, info: &info, manifest };
+        let folders = self.tree.distribution.linked_folders();
+        let tops = manifest.entries().keys().filter_map(|path| {
+            let top = path.components().next()?;
+            folders.iter().find_map(|folder| top.strip_prefix(folder.as_str())?.strip_prefix('_'))
+        });
+        let roles: BTreeSet<RoleName> = tops.filter_map(|role| role.parse().ok()).collect();
+        let mut conflicts = BTreeSet::new();
+        for role in roles.into_iter().map(Some).chain([None]) {
+            let roles = role.into_iter().collect();
+            if let Err(found) = Active::of(&self.tree.distribution, &[member], &roles) {
+                // Its dependencies are not part of this look.
+                let own = found.into_iter().filter(|found| !matches!(found, Conflict::Missing { .. }));
+                conflicts.extend(own);
+            }
+        }
+        if !conflicts.is_empty() {
+            return Err(WorkError::Result(conflicts.into_iter().collect()));
+        }
+        let services = manifest.entries().keys().map(package::path::PackagePath::name);
+        let services: BTreeSet<&str> = services.filter_map(|name| name.strip_suffix(".service")).collect();
+        match info.sysctl.keys().find(|service| !services.contains(service.as_str())) {
+            Some(service) => Err(WorkError::NoService(service.clone())),
+            None => Ok(()),
+        }
+    }
+
+    fn from_remote(&self, key: &PackageKey) -> Result<Option<Record>, WorkError> {
+        let (Some(remote), Identity { id, inputs, .. }) = (self.remote, &self.identities[key]) else {
+            return Ok(None);
+        };
+        let archive = self.cache.archive(id, &key.variant);
+        let downloaded = self.cache.work().join("remote").join(archive.file_name().unwrap_or_default());
+        let warn = |message: &str| self.observer.event(&Event::Warning { key, message });
+        let Some(manifest) = remote.get(id, &downloaded, self.cancel, &warn)? else { return Ok(None) };
+        let record = Record {
+            archive_bytes: fs_err::metadata(&downloaded)?.len(),
+            unpacked_bytes: manifest.size(),
+            impure: self.tree.components[key].info.network,
+            ..Record::new(id.clone(), key.variant.clone(), manifest.digest(), inputs.clone())
+        };
+        self.cache.write_record(&record)?;
+        durable::rename(&downloaded, &archive)?;
+        Ok(Some(record))
+    }
+}

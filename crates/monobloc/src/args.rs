@@ -1,0 +1,27 @@
+//! The arguments of every command; the doc comments are the help.
+
+use clap::{Parser, Subcommand};
+
+use crate::commands::{build, compat, completions, package};
+
+/// A tree of components becomes one signed file that every host of a cluster runs
+#[derive(Debug, Parser)]
+#[command(name = "monobloc", version, propagate_version = true, max_term_width = 100)]
+pub(crate) struct Cli {
+    /// Write one JSON document to standard output instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Build(build::BuildArgs),
+    #[command(subcommand)]
+    Package(package::PackageCommand),
+    Completions(completions::CompletionsArgs),
+    #[command(hide = true)]
+    Mkpanda(compat::mkpanda::MkpandaArgs),
+}

@@ -1,0 +1,3 @@
+//! Old habits: the reference's programs, as thin translations.
+
+pub(crate) mod mkpanda;

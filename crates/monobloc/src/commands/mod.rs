@@ -1,0 +1,54 @@
+//! One file for each command. A command turns arguments into one call of a library crate and hands
+//! the answer to `render`.
+
+pub(crate) mod build;
+pub(crate) mod compat;
+pub(crate) mod completions;
+pub(crate) mod package;
+
+use std::ffi::OsStr;
+use std::process::ExitCode;
+
+use camino::Utf8Path;
+use clap::Parser as _;
+
+use crate::args::{Cli, Command};
+use crate::context::Context;
+use crate::render::Output;
+
+/// Runs the command that the arguments name, and reports how it ended.
+pub(crate) fn run(context: &Context) -> ExitCode {
+    let called = context.arguments.first().and_then(|name| name.to_str()).map(Utf8Path::new);
+    if called.and_then(Utf8Path::file_stem) == Some("mkpanda") {
+        let arguments = compat::mkpanda::MkpandaArgs::parse_from(&context.arguments);
+        return compat::mkpanda::run(context, &arguments);
+    }
+    let cli = match Cli::try_parse_from(&context.arguments) {
+        Ok(cli) => cli,
+        Err(error) => return wrong_use(context, &error),
+    };
+    let output = Output::new(cli.json);
+    let result = match &cli.command {
+        Command::Build(arguments) => build::run(context, arguments, &output),
+        Command::Package(command) => package::run(context, command, &output),
+        Command::Completions(arguments) => completions::run(arguments, &output),
+        Command::Mkpanda(arguments) => return compat::mkpanda::run(context, arguments),
+    };
+    match result {
+        Ok(outcome) => outcome.into(),
+        Err(failure) => output.failure(&failure),
+    }
+}
+
+/// Help and version are answers; anything else is wrong use, in JSON for those who asked for it.
+fn wrong_use(context: &Context, error: &clap::Error) -> ExitCode {
+    let wants_json = context.arguments.iter().any(|argument| argument == OsStr::new("--json"));
+    if wants_json && error.use_stderr() {
+        let text = error.render().to_string();
+        let message = text.trim().trim_start_matches("error: ").to_owned();
+        return Output::new(true).failure(&crate::failure::Failure::usage(message));
+    }
+    // Whoever closed the pipe does not want to read it.
+    drop(error.print());
+    ExitCode::from(if error.use_stderr() { 2 } else { 0 })
+}

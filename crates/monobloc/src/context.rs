@@ -1,0 +1,64 @@
+//! The process as commands see it: arguments, environment, terminal, working directory, Ctrl-C.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _};
+
+use build::program::Environment;
+use camino::{Utf8Path, Utf8PathBuf};
+use package::Cancel;
+
+use crate::failure::Failure;
+
+/// Everything that a command may know of the process it runs in.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) arguments: Vec<OsString>,
+    pub(crate) environment: Environment,
+    /// Whether somebody watches standard error.
+    pub(crate) interactive: bool,
+    /// Raised by Ctrl-C and by a request to end.
+    pub(crate) cancel: Cancel,
+}
+
+impl Context {
+    /// Asks the process, once.
+    pub(crate) fn of_process() -> Self {
+        let cancel = Cancel::new();
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            // The first one asks us to stop; a second one does not ask.
+            let armed = signal_hook::flag::register_conditional_default(signal, cancel.flag())
+                .and_then(|_| signal_hook::flag::register(signal, cancel.flag()));
+            debug_assert!(armed.is_ok(), "these signals can be handled");
+        }
+        Self {
+            arguments: std::env::args_os().collect(),
+            environment: Environment::of_process(),
+            interactive: io::stderr().is_terminal(),
+            cancel,
+        }
+    }
+
+    /// The value of an environment variable that is set and not empty.
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        self.environment.get(name)?.to_str().filter(|value| !value.is_empty())
+    }
+
+    /// `path` as an absolute path.
+    pub(crate) fn absolute(&self, path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
+        camino::absolute_utf8(path)
+            .map_err(|error| Failure::new(format!("cannot use the path `{path}`: {error}")))
+    }
+
+    /// Where sources are kept that trees share.
+    pub(crate) fn source_cache(&self) -> Result<Utf8PathBuf, Failure> {
+        let base = match (self.variable("XDG_CACHE_HOME"), self.variable("HOME")) {
+            (Some(cache), _) => Utf8PathBuf::from(cache),
+            (None, Some(home)) => Utf8Path::new(home).join(".cache"),
+            (None, None) => {
+                return Err(Failure::usage("neither `XDG_CACHE_HOME` nor `HOME` is set")
+                    .hint("say where to keep sources with `--source-cache`"));
+            }
+        };
+        Ok(base.join("monobloc/sources"))
+    }
+}

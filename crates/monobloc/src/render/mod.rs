@@ -1,0 +1,108 @@
+//! How everything looks: text, JSON, colours, progress. Data goes to standard output, talk to
+//! standard error; nothing else in the program writes to either.
+
+mod diagnostic;
+mod progress;
+
+use std::fmt::Display;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use package::diagnostic::Diagnostic;
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+pub(crate) use progress::Progress;
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default().bold();
+
+/// Where a command's words go.
+#[derive(Debug)]
+pub(crate) struct Output {
+    json: bool,
+}
+
+impl Output {
+    /// Text, or one JSON document.
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Whether a program reads the answer.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// A line of the answer.
+    pub(crate) fn line(&self, line: &str) -> Result<(), Failure> {
+        written(writeln!(anstream::stdout(), "{line}"))
+    }
+
+    /// The answer as bytes.
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
+        written(io::stdout().write_all(bytes))
+    }
+
+    /// The answer for programs.
+    pub(crate) fn json(&self, document: &Value) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(document)?;
+        self.line(&text)
+    }
+
+    /// Something to know that is no error.
+    pub(crate) fn warning(&self, message: &str) {
+        talk(WARNING, "warning", message);
+    }
+
+    /// Mistakes and warnings in files, with the lines they stand in.
+    pub(crate) fn diagnostics(&self, diagnostics: &[Diagnostic]) {
+        for found in diagnostics {
+            // Standard error may be closed; then nobody wants to know.
+            drop(writeln!(anstream::stderr(), "{}", diagnostic::render(found)));
+        }
+    }
+
+    /// Why the command failed.
+    pub(crate) fn failure(&self, failure: &Failure) -> ExitCode {
+        if self.json {
+            drop(self.json(&failure.to_json()));
+        } else {
+            self.diagnostics(&failure.diagnostics);
+            talk(ERROR, "error", &failure.message());
+            if let Some(hint) = failure.advice() {
+                talk(HINT, "hint", hint);
+            }
+        }
+        ExitCode::from(failure.code())
+    }
+}
+
+fn written(result: io::Result<()>) -> Result<(), Failure> {
+    match result {
+        // `monobloc … | head` is no failure.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.map_err(|error| Failure::new(format!("cannot write the output: {error}"))),
+    }
+}
+
+fn talk(style: Style, label: &str, message: &str) {
+    drop(writeln!(anstream::stderr(), "{style}{label}:{style:#} {message}"));
+}
+
+/// A size as people read it.
+pub(crate) fn bytes(size: u64) -> impl Display {
+    indicatif::BinaryBytes(size)
+}
+
+/// A duration as people read it.
+pub(crate) fn seconds(took: Duration) -> String {
+    match took.as_secs() {
+        0..60 => format!("{:.1} s", took.as_secs_f64()),
+        seconds => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}

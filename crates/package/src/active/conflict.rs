@@ -1,0 +1,106 @@
+//! Why packages cannot be active together.
+
+use crate::id::{GroupName, PackageId, UserName, Variant};
+use crate::path::PackagePath;
+use crate::pkginfo::Require;
+
+use super::Target;
+
+/// One reason. The message names every package that takes part.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum Conflict {
+    #[error("two packages of one name: `{first}` and `{second}`")]
+    DuplicateName { first: PackageId, second: PackageId },
+    #[error("`{package}` requires {require}, which is not in the set")]
+    Missing {
+        package: PackageId,
+        require: Require,
+    },
+    #[error("`{package}` requires {require}, but `{found}` in the set is variant {variant}")]
+    WrongVariant {
+        package: PackageId,
+        require: Require,
+        found: PackageId,
+        variant: Variant,
+    },
+    #[error("`{path}` is brought by `{}` ({}) and by `{}` ({})", first.package, first.path, second.package, second.path)]
+    File {
+        path: PackagePath,
+        first: Target,
+        second: Target,
+    },
+    #[error("`{}` brings `{}`: the installation itself makes `{path}`", target.package, target.path)]
+    ReservedFile { path: PackagePath, target: Target },
+    #[error("unit `{unit}` is brought by `{}` and by `{}`", first.package, second.package)]
+    Unit {
+        unit: String,
+        first: Target,
+        second: Target,
+    },
+    #[error("`{package}` brings the unit `{unit}`, a name that belongs to the installation itself")]
+    ReservedUnit { unit: String, package: PackageId },
+    #[error("`{package}` has a folder among its units: `{path}`; only unit files can be there")]
+    UnitFolder {
+        package: PackageId,
+        path: PackagePath,
+    },
+    #[error("environment variable `{variable}` is set by `{first}` and by `{second}`")]
+    Variable {
+        variable: String,
+        first: PackageId,
+        second: PackageId,
+    },
+    #[error("`{package}` sets the environment variable `{variable}`, which the installation sets")]
+    ReservedVariable {
+        package: PackageId,
+        variable: String,
+    },
+    #[error("`{package}` sets `{}`: not the name of an environment variable", variable.escape_debug())]
+    VariableName {
+        package: PackageId,
+        variable: String,
+    },
+    #[error("`{package}` sets `{variable}` to a value with a line break or control character")]
+    VariableValue {
+        package: PackageId,
+        variable: String,
+    },
+    #[error(
+        "sysctl `{setting}` is set to `{first_value}` by `{first}` and to `{second_value}` by `{second}`"
+    )]
+    Sysctl {
+        setting: String,
+        first: PackageId,
+        first_value: String,
+        second: PackageId,
+        second_value: String,
+    },
+    #[error("`{package}` has sysctl settings but no `.service` file that would apply them")]
+    SysctlWithoutService { package: PackageId },
+    #[error("`{package}` sets sysctl `{}` to `{}`: not a setting and a value", setting.escape_debug(), value.escape_debug())]
+    SysctlForm {
+        package: PackageId,
+        setting: String,
+        value: String,
+    },
+    #[error("`{package}` names the group `{group}` but no user")]
+    GroupWithoutUser {
+        package: PackageId,
+        group: GroupName,
+    },
+    #[error("user `{user}` is asked to be in different groups by `{first}` and `{second}`")]
+    User {
+        user: UserName,
+        first: PackageId,
+        second: PackageId,
+    },
+    #[error(
+        "`{package}` names the user `{user}`: users of this distribution start with `{prefix}`"
+    )]
+    UserPrefix {
+        package: PackageId,
+        user: UserName,
+        prefix: String,
+    },
+}

@@ -1,0 +1,93 @@
+//! The environment of services and shells, in a form that both systemd and a shell read back.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use crate::distribution::Distribution;
+use crate::id::PackageId;
+
+use super::{Active, Conflict, Member};
+
+const RESERVED: [&str; 2] = ["LD_LIBRARY_PATH", "PATH"];
+
+pub(super) fn add(
+    active: &mut Active,
+    distribution: &Distribution,
+    members: &[Member<'_>],
+    conflicts: &mut BTreeSet<Conflict>,
+) {
+    let root = &distribution.install_root;
+    let mut plain = format!(
+        "# Pkgpanda provided environment variables\n\
+         LD_LIBRARY_PATH={root}/lib\n\
+         PATH={root}/bin:/usr/bin:/bin:/sbin\n\n"
+    );
+    let mut export = format!(
+        "# Pkgpanda provided environment variables\n\
+         export LD_LIBRARY_PATH={root}/lib\n\
+         export PATH=\"{root}/bin:$PATH\"\n\n"
+    );
+    let mut owners: BTreeMap<&str, &PackageId> = BTreeMap::new();
+    for member in members {
+        writeln!(plain, "# package: {}", member.id).expect("a string takes everything");
+        writeln!(export, "# package: {}", member.id).expect("a string takes everything");
+        for (variable, value) in &member.info.environment {
+            let value = value.to_string();
+            if let Some(conflict) = problem(member.id, variable, &value) {
+                conflicts.insert(conflict);
+            }
+            if let Some(first) = owners.insert(variable, member.id) {
+                conflicts.insert(Conflict::Variable {
+                    variable: variable.clone(),
+                    first: first.clone(),
+                    second: member.id.clone(),
+                });
+            }
+            let value = quote(&value);
+            writeln!(plain, "{variable}={value}").expect("a string takes everything");
+            writeln!(export, "export {variable}={value}").expect("a string takes everything");
+        }
+        plain.push('\n');
+        export.push('\n');
+    }
+    (active.environment, active.environment_export) = (plain, export);
+}
+
+fn problem(id: &PackageId, variable: &str, value: &str) -> Option<Conflict> {
+    let (package, variable) = (id.clone(), variable.to_owned());
+    let is_name = variable
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && variable
+            .bytes()
+            .next()
+            .is_some_and(|byte| !byte.is_ascii_digit());
+    if RESERVED.contains(&variable.as_str()) {
+        Some(Conflict::ReservedVariable { package, variable })
+    } else if !is_name {
+        Some(Conflict::VariableName { package, variable })
+    } else if value.chars().any(char::is_control) {
+        Some(Conflict::VariableValue { package, variable })
+    } else {
+        None
+    }
+}
+
+/// Plain words stay as they are; the rest goes into double quotes, where systemd and shells agree on
+/// what a backslash does before these four characters.
+fn quote(value: &str) -> Cow<'_, str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_@%+=:,./-".contains(&byte);
+    if !value.is_empty() && value.bytes().all(is_plain) {
+        return Cow::Borrowed(value);
+    }
+    let mut quoted = String::from("\"");
+    for char in value.chars() {
+        if matches!(char, '"' | '\\' | '$' | '`') {
+            quoted.push('\\');
+        }
+        quoted.push(char);
+    }
+    quoted.push('"');
+    Cow::Owned(quoted)
+}

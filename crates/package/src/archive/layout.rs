@@ -1,0 +1,388 @@
+//! Lays files out below a folder that nothing else writes to, several at a time. A path that was
+//! made as a folder is the only thing that anything is ever written through: no link is followed.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write as _};
+use std::sync::Mutex;
+use std::thread::Scope;
+use std::time::{Duration, SystemTime};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use super::error::UnpackError;
+use crate::digest::{Hasher, Sha256};
+use crate::path::PackagePath;
+use crate::platform;
+
+/// Files up to this size go to a worker in one piece.
+const WHOLE_MAX: u64 = 256 * 1024;
+/// Larger ones in pieces of this size.
+const CHUNK: usize = 256 * 1024;
+/// Pieces or files under way; with `WHOLE_MAX` this bounds the memory.
+const QUEUE: usize = 32;
+
+/// What a path was made as.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Made {
+    Directory,
+    File,
+    Link,
+}
+
+/// A file to write.
+#[derive(Debug)]
+struct Job {
+    path: PackagePath,
+    mode: u32,
+    mtime: u64,
+    expected: Option<Sha256>,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Whole(Vec<u8>),
+    Pieces(Receiver<Vec<u8>>),
+}
+
+/// What a worker found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) size: u64,
+    pub(super) sha256: Sha256,
+}
+
+/// State that the workers share.
+#[derive(Debug)]
+pub(super) struct Shared<'a> {
+    archive: &'a Utf8Path,
+    /// Where to write; `None` only checks.
+    root: Option<&'a Utf8Path>,
+    written: Mutex<HashMap<PackagePath, Written>>,
+    failure: Mutex<Option<UnpackError>>,
+}
+
+impl<'a> Shared<'a> {
+    pub(super) fn new(archive: &'a Utf8Path, root: Option<&'a Utf8Path>) -> Self {
+        Self {
+            archive,
+            root,
+            written: Mutex::default(),
+            failure: Mutex::default(),
+        }
+    }
+
+    fn fail(&self, error: UnpackError) {
+        self.failure
+            .lock()
+            .expect("no worker panics")
+            .get_or_insert(error);
+    }
+
+    fn write_error(&self, source: io::Error) -> UnpackError {
+        UnpackError::Write {
+            archive: self.archive.to_owned(),
+            source,
+        }
+    }
+
+    /// Digests of all files; to be asked when the workers are done.
+    pub(super) fn finish(self) -> Result<HashMap<PackagePath, Written>, UnpackError> {
+        match self.failure.into_inner().expect("no worker panics") {
+            Some(error) => Err(error),
+            None => Ok(self.written.into_inner().expect("no worker panics")),
+        }
+    }
+
+    fn run(&self, job: &Job) -> Result<(), UnpackError> {
+        let mut file = match self.root {
+            Some(root) => Some(
+                fs_err::File::create_new(root.join(job.path.as_str()))
+                    .map_err(|error| self.write_error(error))?,
+            ),
+            None => None,
+        };
+        let mut hasher = Hasher::new();
+        let mut size = 0;
+        let mut take = |piece: &[u8]| {
+            hasher.update(piece);
+            size += piece.len() as u64;
+            file.as_mut().map_or(Ok(()), |file| file.write_all(piece))
+        };
+        match &job.content {
+            Content::Whole(bytes) => take(bytes),
+            Content::Pieces(pieces) => pieces.iter().try_for_each(|piece| take(&piece)),
+        }
+        .map_err(|error| self.write_error(error))?;
+        let written = Written {
+            size,
+            sha256: hasher.finish(),
+        };
+        if let Some(expected) = job.expected
+            && expected != written.sha256
+        {
+            return Err(UnpackError::Mismatch {
+                archive: self.archive.to_owned(),
+                entry: job.path.to_string(),
+                difference: format!("SHA-256 is {}, expected {expected}", written.sha256),
+            });
+        }
+        if let Some(file) = file {
+            finish_file(&file, job).map_err(|error| self.write_error(error))?;
+        }
+        self.written
+            .lock()
+            .expect("no worker panics")
+            .insert(job.path.clone(), written);
+        Ok(())
+    }
+}
+
+fn finish_file(file: &fs_err::File, job: &Job) -> io::Result<()> {
+    platform::set_file_mode(file.file(), job.mode)?;
+    file.file()
+        .set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(job.mtime))
+}
+
+/// Takes entries in order and lays them out.
+pub(super) struct Layout<'a> {
+    shared: &'a Shared<'a>,
+    jobs: Sender<Job>,
+    made: HashMap<String, Made>,
+    /// Lower-case forms of all paths, where names must differ by more than case.
+    folded: Option<HashMap<String, String>>,
+    pending: Pending,
+}
+
+/// What must wait until all files are written.
+#[derive(Default)]
+pub(super) struct Pending {
+    /// Folders and their modes: one that forbids writing must be full first.
+    modes: Vec<(Utf8PathBuf, u32)>,
+    /// Files and the second names they get.
+    hard_links: Vec<(PackagePath, PackagePath)>,
+}
+
+impl Pending {
+    /// Does it.
+    pub(super) fn complete(
+        self,
+        root: Option<&Utf8Path>,
+        written: &mut HashMap<PackagePath, Written>,
+    ) -> io::Result<()> {
+        for (existing, path) in self.hard_links {
+            if let Some(root) = root {
+                fs_err::hard_link(root.join(existing.as_str()), root.join(path.as_str()))?;
+            }
+            if let Some(found) = written.get(&existing).copied() {
+                written.insert(path, found);
+            }
+        }
+        // Inner folders first: an outer one may forbid entering.
+        for (folder, mode) in self.modes.iter().rev() {
+            platform::set_mode(folder.as_std_path(), *mode)?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a> Layout<'a> {
+    /// Starts the workers in `scope`; they end when the layout is dropped.
+    pub(super) fn start<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        shared: &'a Shared<'a>,
+        windows: bool,
+    ) -> Self
+    where
+        'a: 'scope,
+    {
+        let (jobs, queue) = bounded::<Job>(QUEUE);
+        let workers = std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(8);
+        for _ in 0..workers {
+            let queue = queue.clone();
+            scope.spawn(move || {
+                for job in queue {
+                    if let Err(error) = shared.run(&job) {
+                        shared.fail(error);
+                    }
+                }
+            });
+        }
+        let folded = windows.then(HashMap::new);
+        Self {
+            shared,
+            jobs,
+            made: HashMap::new(),
+            folded,
+            pending: Pending::default(),
+        }
+    }
+
+    fn refuse(&self, path: &PackagePath, reason: impl Into<String>) -> UnpackError {
+        UnpackError::Refused {
+            archive: self.shared.archive.to_owned(),
+            entry: path.to_string(),
+            reason: reason.into(),
+        }
+    }
+
+    /// Checks that `path` may be made as `made` and makes the folders above it that are missing.
+    fn claim(&mut self, path: &PackagePath, made: Made) -> Result<(), UnpackError> {
+        if self
+            .shared
+            .failure
+            .lock()
+            .expect("no worker panics")
+            .is_some()
+        {
+            return Err(UnpackError::Cancelled(crate::Cancelled));
+        }
+        if let Some(parent) = path.parent() {
+            match self.made.get(parent.as_str()) {
+                Some(Made::Directory) => {}
+                Some(Made::File) => return Err(self.refuse(path, "it lies below a file")),
+                Some(Made::Link) => return Err(self.refuse(path, "it lies below a link")),
+                None => self.directory(&parent, 0o755)?,
+            }
+        }
+        if let Some(folded) = &mut self.folded {
+            let earlier = folded.insert(path.as_str().to_lowercase(), path.to_string());
+            let problem = match (earlier, path.windows_problem()) {
+                (Some(earlier), _) if earlier != path.as_str() => {
+                    Some(format!("it differs from `{earlier}` only in case"))
+                }
+                (_, Some(problem)) => Some(problem.to_owned()),
+                _ => None,
+            };
+            if let Some(problem) = problem {
+                return Err(self.refuse(path, problem));
+            }
+        }
+        match self.made.insert(path.to_string(), made) {
+            None => Ok(()),
+            Some(_) => Err(self.refuse(path, "it appears twice")),
+        }
+    }
+
+    fn on_disk(&self, path: &PackagePath) -> Option<Utf8PathBuf> {
+        self.shared.root.map(|root| root.join(path.as_str()))
+    }
+
+    /// A folder; a second time is harmless.
+    pub(super) fn directory(&mut self, path: &PackagePath, mode: u32) -> Result<(), UnpackError> {
+        let again = self.made.get(path.as_str()) == Some(&Made::Directory);
+        if !again {
+            self.claim(path, Made::Directory)?;
+        }
+        if let Some(on_disk) = self.on_disk(path) {
+            if !again {
+                fs_err::create_dir(&on_disk).map_err(|error| self.shared.write_error(error))?;
+            }
+            self.pending.modes.push((on_disk, mode));
+        }
+        Ok(())
+    }
+
+    /// A symbolic link.
+    pub(super) fn link(&mut self, path: &PackagePath, target: &str) -> Result<(), UnpackError> {
+        if target.is_empty() || target.len() > crate::path::LENGTH_MAX || target.contains('\0') {
+            return Err(self.refuse(path, "its link target is empty or not a path"));
+        }
+        self.claim(path, Made::Link)?;
+        match self.on_disk(path) {
+            Some(on_disk) => {
+                platform::symlink(target, &on_disk).map_err(|error| self.shared.write_error(error))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A file of `size` bytes, written by a worker while the next ones are read.
+    pub(super) fn file(
+        &mut self,
+        path: &PackagePath,
+        (mode, mtime): (u32, u64),
+        size: u64,
+        expected: Option<Sha256>,
+        content: &mut dyn Read,
+    ) -> Result<(), UnpackError> {
+        self.claim(path, Made::File)?;
+        let short = |found: u64| {
+            let message = format!("`{path}` has {found} bytes, its header says {size}");
+            super::read::damaged(self.shared.archive, io::Error::other(message))
+        };
+        let job = |content| Job {
+            path: path.clone(),
+            mode,
+            mtime,
+            expected,
+            content,
+        };
+        if size <= WHOLE_MAX {
+            let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
+            // One byte more than stated shows an entry that is longer than it says.
+            content
+                .take(size + 1)
+                .read_to_end(&mut bytes)
+                .map_err(|error| super::read::damaged(self.shared.archive, error))?;
+            if bytes.len() as u64 != size {
+                return Err(short(bytes.len() as u64));
+            }
+            self.send(job(Content::Whole(bytes)));
+            return Ok(());
+        }
+        let (pieces, receiver) = bounded(4);
+        self.send(job(Content::Pieces(receiver)));
+        let mut found = 0;
+        loop {
+            let mut piece = Vec::with_capacity(CHUNK);
+            content
+                .take(CHUNK as u64)
+                .read_to_end(&mut piece)
+                .map_err(|error| super::read::damaged(self.shared.archive, error))?;
+            found += piece.len() as u64;
+            if piece.is_empty() || found > size {
+                return if found == size {
+                    Ok(())
+                } else {
+                    Err(short(found))
+                };
+            }
+            if pieces.send(piece).is_err() {
+                // The worker gave up; its reason is kept.
+                return Err(UnpackError::Cancelled(crate::Cancelled));
+            }
+        }
+    }
+
+    fn send(&self, job: Job) {
+        self.jobs.send(job).expect("workers outlive the layout");
+    }
+
+    /// A second name for a file that was laid out before.
+    pub(super) fn hard_link(
+        &mut self,
+        path: &PackagePath,
+        existing: &PackagePath,
+    ) -> Result<(), UnpackError> {
+        if self.made.get(existing.as_str()) != Some(&Made::File) {
+            return Err(self.refuse(
+                path,
+                format!("it links to `{existing}`, which is no earlier file"),
+            ));
+        }
+        self.claim(path, Made::File)?;
+        self.pending
+            .hard_links
+            .push((existing.clone(), path.clone()));
+        Ok(())
+    }
+
+    /// Ends the writing and returns what must wait until the workers are done.
+    pub(super) fn finish(self) -> Pending {
+        self.pending
+    }
+}

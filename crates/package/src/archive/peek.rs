@@ -1,0 +1,53 @@
+//! Looks at single files of an archive without unpacking it.
+
+use std::io::Read as _;
+
+use camino::Utf8Path;
+
+use super::error::UnpackError;
+use super::format::Format;
+use super::read::{Flow, Kind, damaged, read};
+use crate::manifest::{MANIFEST, Manifest};
+
+/// The largest file that is looked at.
+const FILE_MAX: u64 = 256 << 20;
+
+/// The bytes of the first entry, which must be the manifest, and the manifest.
+pub fn read_manifest(archive: &Utf8Path) -> Result<(Vec<u8>, Manifest), UnpackError> {
+    let mut first = None;
+    read(archive, Format::of(archive)?, &mut |item| {
+        if item.path == MANIFEST && matches!(item.kind, Kind::File { .. }) {
+            let mut bytes = Vec::new();
+            item.content
+                .take(FILE_MAX)
+                .read_to_end(&mut bytes)
+                .map_err(|error| damaged(archive, error))?;
+            first = Some(bytes);
+        }
+        Ok(Flow::Stop)
+    })?;
+    let bytes = first.ok_or_else(|| UnpackError::NoManifest(archive.to_owned()))?;
+    let manifest = Manifest::parse(&bytes).map_err(|source| UnpackError::Manifest {
+        archive: archive.to_owned(),
+        source,
+    })?;
+    Ok((bytes, manifest))
+}
+
+/// The content of the file at `path`, or `None` where the archive has no such file.
+pub fn read_file(archive: &Utf8Path, path: &str) -> Result<Option<Vec<u8>>, UnpackError> {
+    let mut found = None;
+    read(archive, Format::of(archive)?, &mut |item| {
+        if item.path != path || !matches!(item.kind, Kind::File { .. }) {
+            return Ok(Flow::Continue);
+        }
+        let mut bytes = Vec::new();
+        item.content
+            .take(FILE_MAX)
+            .read_to_end(&mut bytes)
+            .map_err(|error| damaged(archive, error))?;
+        found = Some(bytes);
+        Ok(Flow::Stop)
+    })?;
+    Ok(found)
+}

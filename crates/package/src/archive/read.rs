@@ -1,0 +1,205 @@
+//! Reads the entries of an archive one after another, whatever its format, without judging them.
+
+use std::io::{self, BufReader, Read};
+
+use camino::Utf8Path;
+use tar::EntryType;
+
+use super::error::UnpackError;
+use super::format::Format;
+
+/// One entry as the archive states it.
+pub(super) struct Item<'a> {
+    /// Its path, `./` in front and `/` behind removed; empty for the top itself.
+    pub(super) path: String,
+    /// What it is.
+    pub(super) kind: Kind,
+    /// Permission bits.
+    pub(super) mode: u32,
+    /// Seconds since 1970.
+    pub(super) mtime: u64,
+    /// The content of a file.
+    pub(super) content: &'a mut dyn Read,
+}
+
+/// What an entry is.
+pub(super) enum Kind {
+    Directory,
+    File {
+        size: u64,
+    },
+    Link {
+        target: String,
+    },
+    /// The same file as an earlier entry.
+    HardLink {
+        target: String,
+    },
+    /// A device, a pipe, or a kind this program does not know.
+    Other(&'static str),
+}
+
+/// What looks at the entries, in order.
+pub(super) type Visitor<'a> = dyn FnMut(Item<'_>) -> Result<Flow, UnpackError> + 'a;
+
+/// Whether to go on reading.
+#[derive(PartialEq, Eq)]
+pub(super) enum Flow {
+    Continue,
+    Stop,
+}
+
+/// Shows every entry of the archive to `visit`.
+pub(super) fn read(
+    archive: &Utf8Path,
+    format: Format,
+    visit: &mut Visitor<'_>,
+) -> Result<(), UnpackError> {
+    let open = || fs_err::File::open(archive).map_err(|source| damaged(archive, source));
+    match format {
+        Format::Zip => read_zip(archive, open()?, visit),
+        _ => {
+            let reader = decompress(open()?, format).map_err(|source| damaged(archive, source))?;
+            read_tar(archive, reader, visit)
+        }
+    }
+}
+
+/// The plain tar stream inside a compressed one.
+pub fn decompress(
+    reader: impl Read + Send + 'static,
+    format: Format,
+) -> io::Result<Box<dyn Read + Send>> {
+    let reader = BufReader::with_capacity(256 * 1024, reader);
+    Ok(match format {
+        Format::TarZst => {
+            let mut decoder = zstd::Decoder::with_buffer(reader)?;
+            decoder.window_log_max(27)?;
+            Box::new(decoder)
+        }
+        Format::TarXz => Box::new(liblzma::bufread::XzDecoder::new_multi_decoder(reader)),
+        Format::TarGz => Box::new(flate2::bufread::MultiGzDecoder::new(reader)),
+        Format::TarBz2 => Box::new(bzip2::bufread::MultiBzDecoder::new(reader)),
+        Format::Tar => Box::new(reader),
+        Format::Zip => {
+            return Err(io::Error::other(
+                "a zip archive is not a compressed tar stream",
+            ));
+        }
+    })
+}
+
+pub(super) fn read_tar(
+    archive: &Utf8Path,
+    reader: impl Read,
+    visit: &mut Visitor<'_>,
+) -> Result<(), UnpackError> {
+    let damaged = |source| damaged(archive, source);
+    let mut tar = tar::Archive::new(reader);
+    for entry in tar.entries().map_err(damaged)? {
+        let mut entry = entry.map_err(damaged)?;
+        let kind = match entry.header().entry_type() {
+            // Written by `git archive`; says nothing about a file.
+            EntryType::XGlobalHeader => continue,
+            EntryType::Regular | EntryType::Continuous => Kind::File { size: entry.size() },
+            EntryType::Directory => Kind::Directory,
+            EntryType::Symlink => Kind::Link {
+                target: link_name(archive, &entry)?,
+            },
+            EntryType::Link => Kind::HardLink {
+                target: plain(&link_name(archive, &entry)?),
+            },
+            EntryType::Char | EntryType::Block => Kind::Other("a device"),
+            EntryType::Fifo => Kind::Other("a named pipe"),
+            _ => Kind::Other("of an unknown type"),
+        };
+        let path = plain(&text(archive, &entry.path_bytes())?);
+        let mode = entry.header().mode().map_err(damaged)?;
+        let mtime = entry.header().mtime().map_err(damaged)?;
+        if visit(Item {
+            path,
+            kind,
+            mode,
+            mtime,
+            content: &mut entry,
+        })? == Flow::Stop
+        {
+            return Ok(());
+        }
+    }
+    // The end-of-archive mark is not the end of the stream: reach it, so that its checksum counts.
+    let mut reader = tar.into_inner();
+    io::copy(&mut reader, &mut io::sink()).map_err(damaged)?;
+    Ok(())
+}
+
+fn link_name(archive: &Utf8Path, entry: &tar::Entry<'_, impl Read>) -> Result<String, UnpackError> {
+    text(archive, &entry.link_name_bytes().unwrap_or_default())
+}
+
+fn read_zip(
+    archive: &Utf8Path,
+    file: fs_err::File,
+    visit: &mut Visitor<'_>,
+) -> Result<(), UnpackError> {
+    let damaged = |error: zip::result::ZipError| damaged(archive, error.into());
+    let mut zip = zip::ZipArchive::new(BufReader::new(file)).map_err(damaged)?;
+    for index in 0..zip.len() {
+        let mut file = zip.by_index(index).map_err(damaged)?;
+        let path = plain(&text(archive, file.name_raw())?);
+        let mode = file
+            .unix_mode()
+            .unwrap_or(if file.is_dir() { 0o755 } else { 0o644 });
+        let kind = if file.is_dir() {
+            Kind::Directory
+        } else if file.is_symlink() {
+            let mut target = Vec::new();
+            // A link target is a path: what is longer is not one.
+            file.by_ref()
+                .take(crate::path::LENGTH_MAX as u64)
+                .read_to_end(&mut target)
+                .map_err(|source| self::damaged(archive, source))?;
+            Kind::Link {
+                target: text(archive, &target)?,
+            }
+        } else {
+            Kind::File { size: file.size() }
+        };
+        if visit(Item {
+            path,
+            kind,
+            mode,
+            mtime: 0,
+            content: &mut file,
+        })? == Flow::Stop
+        {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn text(archive: &Utf8Path, bytes: &[u8]) -> Result<String, UnpackError> {
+    String::from_utf8(bytes.to_vec()).map_err(|_| UnpackError::Refused {
+        archive: archive.to_owned(),
+        entry: String::from_utf8_lossy(bytes).into_owned(),
+        reason: "its name is not UTF-8".to_owned(),
+    })
+}
+
+/// `./a/b/` as `a/b`; anything else that is odd stays, to be refused.
+fn plain(path: &str) -> String {
+    let path = if path == "." { "" } else { path };
+    let mut path = path;
+    while let Some(rest) = path.strip_prefix("./") {
+        path = rest;
+    }
+    path.strip_suffix('/').unwrap_or(path).to_owned()
+}
+
+pub(super) fn damaged(archive: &Utf8Path, source: io::Error) -> UnpackError {
+    UnpackError::Damaged {
+        archive: archive.to_owned(),
+        source,
+    }
+}

@@ -1,0 +1,81 @@
+//! Writing files so that a crash leaves the old content or the new, never a part of it.
+
+use std::io::{self, Write};
+
+use camino::{Utf8Path, Utf8PathBuf};
+use tempfile::NamedTempFile;
+
+/// Writes `content` to `path`: aside, synced, renamed into place, the directory synced.
+pub fn write(path: &Utf8Path, content: &[u8]) -> io::Result<()> {
+    let mut file = create_beside(path)?;
+    file.write_all(content)?;
+    persist(file, path)
+}
+
+/// Opens a temporary file beside `path`, on the same file system, to be given to [`persist`].
+pub fn create_beside(path: &Utf8Path) -> io::Result<NamedTempFile> {
+    let parent = parent(path);
+    fs_err::create_dir_all(&parent)?;
+    tempfile::Builder::new()
+        .prefix(".tmp-")
+        .tempfile_in(&parent)
+}
+
+/// Makes a finished temporary file durable under its final name, with mode 0644.
+pub fn persist(file: NamedTempFile, path: &Utf8Path) -> io::Result<()> {
+    crate::platform::set_mode(file.path(), 0o644)?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| {
+        io::Error::new(
+            error.error.kind(),
+            format!("cannot write `{path}`: {}", error.error),
+        )
+    })?;
+    sync_directory(&parent(path))
+}
+
+/// Renames `from` to `to` and syncs the directory that holds `to`.
+pub fn rename(from: &Utf8Path, to: &Utf8Path) -> io::Result<()> {
+    fs_err::rename(from, to)?;
+    sync_directory(&parent(to))
+}
+
+/// Makes the names in `directory` durable.
+pub fn sync_directory(directory: &Utf8Path) -> io::Result<()> {
+    fs_err::File::open(directory)?.sync_all()
+}
+
+/// Deletes a folder even where a build left folders in it that nobody may write to.
+pub fn remove_tree(path: &Utf8Path) -> io::Result<()> {
+    match fs_err::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            crate::platform::make_removable(path)?;
+            fs_err::remove_dir_all(path)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        result => result,
+    }
+}
+
+fn parent(path: &Utf8Path) -> Utf8PathBuf {
+    match path.parent() {
+        Some(parent) if parent != "" => parent.to_owned(),
+        _ => ".".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn write_replaces_the_file_and_leaves_nothing_aside() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Utf8Path::from_path(folder.path()).unwrap();
+        let path = folder.join("deep/file");
+        write(&path, b"one").unwrap();
+        write(&path, b"two").unwrap();
+        assert_eq!(fs_err::read(&path).unwrap(), b"two");
+        assert_eq!(fs_err::read_dir(folder.join("deep")).unwrap().count(), 1);
+    }
+}

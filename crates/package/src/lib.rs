@@ -1,0 +1,24 @@
+//! What Monobloc moves: package ids, `pkginfo.json`, file manifests, archives, digests, signatures,
+//! and what a set of packages looks like when it is active.
+//!
+//! This crate knows nothing of hosts, networks, build trees or terminals. Everything it reads may
+//! come from a stranger: parsers return errors and never panic.
+
+pub mod active;
+pub mod archive;
+pub mod cancel;
+pub mod diagnostic;
+pub mod digest;
+pub mod distribution;
+pub mod durable;
+pub mod id;
+pub mod json;
+pub mod manifest;
+pub mod path;
+pub mod pkginfo;
+mod platform;
+pub mod sign;
+
+pub use cancel::{Cancel, Cancelled};
+pub use digest::Sha256;
+pub use id::PackageId;

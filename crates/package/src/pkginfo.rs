@@ -1,0 +1,214 @@
+//! `pkginfo.json`: what a host must know of a package besides its files.
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use crate::id::{GroupName, PackageName, ParseIdError, UserName, Variant};
+use crate::json;
+
+/// The name of the file inside a package.
+pub const PKGINFO: &str = "pkginfo.json";
+
+/// What a package needs: another one by name, in the default variant or a named one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "RequireText", try_from = "RequireText")]
+pub struct Require {
+    /// The package that is needed.
+    pub name: PackageName,
+    /// Its variant.
+    pub variant: Variant,
+}
+
+impl Require {
+    /// A require on the default variant.
+    pub fn of(name: PackageName) -> Self {
+        Self {
+            name,
+            variant: Variant::Default,
+        }
+    }
+}
+
+impl std::fmt::Display for Require {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.variant {
+            Variant::Default => self.name.fmt(f),
+            Variant::Named(variant) => write!(f, "{} (variant {variant})", self.name),
+        }
+    }
+}
+
+/// The two ways to write a require.
+#[derive(Serialize, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a require is a package name, or an object with `name` and `variant`"
+)]
+enum RequireText {
+    Name(String),
+    // `variant` has no default: an object without it is refused.
+    Object {
+        name: String,
+        variant: RequiredVariant,
+    },
+}
+
+/// A variant that must be written out, though it may be null.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+struct RequiredVariant(Variant);
+
+impl TryFrom<RequireText> for Require {
+    type Error = ParseIdError;
+
+    fn try_from(text: RequireText) -> Result<Self, Self::Error> {
+        Ok(match text {
+            RequireText::Name(name) => Self::of(name.parse()?),
+            RequireText::Object { name, variant } => Self {
+                name: name.parse()?,
+                variant: variant.0,
+            },
+        })
+    }
+}
+
+impl From<Require> for RequireText {
+    fn from(require: Require) -> Self {
+        match require.variant {
+            Variant::Default => Self::Name(require.name.into()),
+            variant => Self::Object {
+                name: require.name.into(),
+                variant: RequiredVariant(variant),
+            },
+        }
+    }
+}
+
+/// A value of an environment variable or sysctl setting: trees write numbers as often as strings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a string or a whole number")]
+pub enum Scalar {
+    /// A whole number.
+    Number(i64),
+    /// A text.
+    Text(String),
+}
+
+impl std::fmt::Display for Scalar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+/// Kernel settings by the service that needs them.
+pub type Sysctl = IndexMap<String, IndexMap<String, Scalar>>;
+
+/// The content of `pkginfo.json`. Keys it does not know are ignored: a newer builder may add some.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PkgInfo {
+    /// Packages that must be active beside this one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub requires: Vec<Require>,
+    /// Variables for all services and for people's shells, in their order.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub environment: IndexMap<String, Scalar>,
+    /// Kernel settings by service.
+    #[serde(skip_serializing_if = "IndexMap::is_empty")]
+    pub sysctl: Sysctl,
+    /// Whether the package has a folder for its state.
+    pub state_directory: bool,
+    /// The user that its services run as.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub username: Option<UserName>,
+    /// That user's primary group, if it is not one of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<GroupName>,
+    /// The variant; `None` in packages of the reference, which did not say.
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "named_variant"
+    )]
+    pub variant: Option<Variant>,
+}
+
+/// Tells `"variant": null` (the default variant) from no `variant` at all (unknown).
+fn named_variant<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Variant>, D::Error> {
+    Variant::deserialize(deserializer).map(Some)
+}
+
+/// A `pkginfo.json` that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("invalid `{PKGINFO}`")]
+pub struct PkgInfoError(#[source] serde_json::Error);
+
+impl PkgInfo {
+    /// Reads the content of a `pkginfo.json`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, PkgInfoError> {
+        serde_json::from_slice(bytes).map_err(PkgInfoError)
+    }
+
+    /// The bytes to write.
+    pub fn to_json(&self) -> String {
+        json::pretty(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pkginfo_of_the_reference_is_read() {
+        let info = PkgInfo::parse(
+            br#"{"environment":{"B":"2","A":1},"requires":["x",{"name":"y","variant":"v","more":0}],
+                "state_directory":true,"username":"dcos_a","group":"docker","unknown":[],
+                "sysctl":{"a":{"net.x":1}}}"#,
+        )
+        .unwrap();
+        assert_eq!(info.environment.keys().collect::<Vec<_>>(), ["B", "A"]);
+        assert_eq!(info.requires[1].to_string(), "y (variant v)");
+        assert_eq!(info.variant, None);
+        assert_eq!(PkgInfo::parse(info.to_json().as_bytes()).unwrap(), info);
+    }
+
+    #[test]
+    fn the_default_variant_is_told_from_an_unknown_one() {
+        assert_eq!(PkgInfo::parse(b"{}").unwrap().variant, None);
+        let named = PkgInfo::parse(br#"{"variant":null}"#).unwrap();
+        assert_eq!(named.variant, Some(Variant::Default));
+        assert!(
+            named.to_json().contains(r#""variant":null"#),
+            "{}",
+            named.to_json()
+        );
+    }
+
+    #[test]
+    fn wrong_values_are_errors_that_say_what_was_expected() {
+        for (text, expected) in [
+            (r"[]", "invalid length 0"),
+            (
+                r#"{"requires":["a--1"]}"#,
+                "`a--1` is not a valid package name",
+            ),
+            (
+                r#"{"requires":[{"name":"a"}]}"#,
+                "an object with `name` and `variant`",
+            ),
+            (r#"{"requires":"a"}"#, "expected a sequence"),
+            (r#"{"environment":{"A":[]}}"#, "a string or a whole number"),
+            (r#"{"username":"root"}"#, "`root` is not a valid user name"),
+            (r#"{"group":""}"#, "`` is not a valid group name"),
+            (r#"{"state_directory":"yes"}"#, "expected a boolean"),
+        ] {
+            let PkgInfoError(error) = PkgInfo::parse(text.as_bytes()).unwrap_err();
+            assert!(error.to_string().contains(expected), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! What the tests of several crates share: files to work on, a package tree of real size, an HTTP
+//! server that misbehaves on request.
+
+pub mod files;
+pub mod http;
+mod platform;
+pub mod tree;
