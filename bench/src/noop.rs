@@ -71,11 +71,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn build(monobloc: &Utf8Path, tree: &Utf8Path, work: &Utf8Path) -> anyhow::Result<()> {
-    program(
-        Command::new(monobloc)
-            .args(["build", tree.as_str()])
-            .env("XDG_CACHE_HOME", work.join("cache")),
-    )
+    let sources = work.join("sources");
+    program(Command::new(monobloc).args([
+        "build",
+        tree.as_str(),
+        "--source-cache",
+        sources.as_str(),
+    ]))
 }
 
 /// Bytes of all files below `folder`.

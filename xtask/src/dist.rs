@@ -252,11 +252,13 @@ fn install(packages: &[&str]) -> anyhow::Result<()> {
         return Ok(());
     }
     let list = missing.join(" ");
+    println!("dist: installing {list}");
     let advice = format!("missing Debian packages: install them with `apt-get install {list}`");
     let apt = |arguments: &[&str]| {
         run(Command::new("apt-get")
             .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive"))
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .stdout(Stdio::null()))
     };
     apt(&["update", "-qq"]).context(advice.clone())?;
     apt(&[

@@ -371,7 +371,9 @@ fn quoted(stderr: &str) -> String {
         .filter(|line| !line.trim().is_empty())
         .collect();
     let shown = &lines[lines.len().saturating_sub(STDERR_LINES_SHOWN)..];
-    shown.iter().map(|line| format!("\n    {line}")).collect()
+    shown
+        .iter()
+        .fold(String::new(), |block, line| block + "\n    " + line)
 }
 
 #[cfg(test)]

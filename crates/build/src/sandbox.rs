@@ -160,6 +160,8 @@ impl Sandbox<'_> {
     /// Whoever builds may be allowed to read more than a build: what is not for everybody is hidden.
     fn hide_secrets(&self, arguments: &mut Arguments) -> io::Result<()> {
         let Some(Entry::Shown(etc)) = self.root.entries.get("etc") else { return Ok(()) };
+        let empty = self.scratch.join("empty");
+        fs_err::write(&empty, "")?;
         let mut walk = walkdir::WalkDir::new(etc).min_depth(1).into_iter();
         while let Some(entry) = walk.next() {
             // What we cannot look at, the build cannot either.
@@ -174,7 +176,7 @@ impl Sandbox<'_> {
             } else if metadata.is_file()
                 && (!platform::is_public(&metadata) || TELLTALES.contains(&relative))
             {
-                arguments.add(&["--ro-bind", "/dev/null", &at]);
+                arguments.add(&["--ro-bind", empty.as_str(), &at]);
             }
         }
         for (name, content) in [("passwd", PASSWD), ("group", GROUP)] {

@@ -71,6 +71,9 @@ pub enum WorkError {
     /// The package's folder is not what its id was made of.
     #[error("the folder `{0}` changed after the build began")]
     Changed(Utf8PathBuf),
+    /// A source is not what the id was made of.
+    #[error("the source `{0}` changed after the build began")]
+    SourceChanged(String),
     /// The script made something that cannot be a package.
     #[error("the result cannot be a package:\n{}", .0.iter().map(|conflict| format!("  {conflict}")).collect::<Vec<_>>().join("\n"))]
     Result(Vec<Conflict>),
@@ -108,7 +111,7 @@ impl WorkError {
         match self {
             Self::Source { source, .. } => source.hint(),
             Self::Sandbox(error) => error.hint(),
-            Self::Changed(_) => Some("start the build again"),
+            Self::Changed(_) | Self::SourceChanged(_) => Some("start the build again"),
             _ => None,
         }
     }
@@ -199,6 +202,12 @@ impl Worker<'_> {
                 .cache
                 .checkout(spec, &context, &work.path("src").join(name))
                 .map_err(|source| WorkError::Source { name: name.clone(), source })?;
+            // A local repository may have moved on since the id was made.
+            let found = spec.identity(&context);
+            let found = found.map_err(|source| WorkError::Source { name: name.clone(), source })?;
+            if found != identity.inputs["sources"][name] {
+                return Err(WorkError::SourceChanged(name.clone()));
+            }
         }
         let dependencies = self.dependencies(key)?;
         let install_root = work.path("root");

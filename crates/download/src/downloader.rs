@@ -176,6 +176,13 @@ impl Downloader {
         };
         options.cancel.check()?;
         let mut part = Part::open(target, remote && options.checksum.is_some()).map_err(write)?;
+        if let Some(expected) = options.checksum
+            && part.inherited
+            && part.digest(expected).map_err(write)? == expected
+        {
+            // The earlier run ended between the last byte and the rename.
+            return finish(part, url.clone()).map_err(write);
+        }
         loop {
             let result = if remote {
                 self.fetch_remote(url, &mut part, options)

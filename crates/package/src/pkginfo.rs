@@ -46,40 +46,39 @@ impl std::fmt::Display for Require {
 )]
 enum RequireText {
     Name(String),
-    // `variant` has no default: an object without it is refused.
-    Object {
-        name: String,
-        variant: RequiredVariant,
-    },
+    // The variant may be null, but must be there: an optional one could be left out.
+    Object { name: String, variant: serde_json::Value },
 }
 
-/// A variant that must be written out, though it may be null.
-#[derive(Serialize, Deserialize)]
-#[serde(transparent)]
-struct RequiredVariant(Variant);
-
 impl TryFrom<RequireText> for Require {
-    type Error = ParseIdError;
+    type Error = RequireError;
 
     fn try_from(text: RequireText) -> Result<Self, Self::Error> {
         Ok(match text {
             RequireText::Name(name) => Self::of(name.parse()?),
-            RequireText::Object { name, variant } => Self {
-                name: name.parse()?,
-                variant: variant.0,
-            },
+            RequireText::Object { name, variant } => {
+                Self { name: name.parse()?, variant: serde_json::from_value(variant)? }
+            }
         })
     }
+}
+
+/// A require that names no package or no variant.
+#[derive(Debug, thiserror::Error)]
+enum RequireError {
+    #[error(transparent)]
+    Name(#[from] ParseIdError),
+    #[error(transparent)]
+    Variant(#[from] serde_json::Error),
 }
 
 impl From<Require> for RequireText {
     fn from(require: Require) -> Self {
         match require.variant {
             Variant::Default => Self::Name(require.name.into()),
-            variant => Self::Object {
-                name: require.name.into(),
-                variant: RequiredVariant(variant),
-            },
+            Variant::Named(variant) => {
+                Self::Object { name: require.name.into(), variant: variant.as_str().into() }
+            }
         }
     }
 }
@@ -150,7 +149,9 @@ pub struct PkgInfoError(#[source] serde_json::Error);
 impl PkgInfo {
     /// Reads the content of a `pkginfo.json`.
     pub fn parse(bytes: &[u8]) -> Result<Self, PkgInfoError> {
-        serde_json::from_slice(bytes).map_err(PkgInfoError)
+        // Derived code would take a list for an object.
+        let object: serde_json::Map<_, _> = serde_json::from_slice(bytes).map_err(PkgInfoError)?;
+        Self::deserialize(serde_json::Value::Object(object)).map_err(PkgInfoError)
     }
 
     /// The bytes to write.
@@ -192,7 +193,7 @@ mod tests {
     #[test]
     fn wrong_values_are_errors_that_say_what_was_expected() {
         for (text, expected) in [
-            (r"[]", "invalid length 0"),
+            (r"[]", "expected a map"),
             (
                 r#"{"requires":["a--1"]}"#,
                 "`a--1` is not a valid package name",

@@ -34,15 +34,13 @@ pub(super) fn only_file(
             found.push(entry.file_name().to_owned());
         }
     }
-    match found.as_slice() {
-        [name] => Ok(folder.join(name)),
-        _ => {
-            found.sort();
-            Err(SourceFault::NotOneFile {
-                program,
-                suffix,
-                found,
-            })
-        }
+    if let [name] = found.as_slice() {
+        return Ok(folder.join(name));
     }
+    found.sort();
+    Err(SourceFault::NotOneFile {
+        program,
+        suffix,
+        found,
+    })
 }

@@ -82,7 +82,7 @@ fn open_data(deb: &Utf8Path) -> Result<(impl Read + Send + 'static, Format), Sou
                 "" => Format::Tar,
                 _ => {
                     return Err(SourceFault::NotADeb(
-                        "its files are compressed in a way unknown",
+                        "its files are compressed in a way that is not known",
                     ));
                 }
             };

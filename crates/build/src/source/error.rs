@@ -37,7 +37,7 @@ pub struct SourceError {
     pub spec: String,
     /// Why it could not be done.
     #[source]
-    pub fault: SourceFault,
+    pub fault: Box<SourceFault>,
 }
 
 impl SourceError {
@@ -45,14 +45,14 @@ impl SourceError {
         Self {
             action,
             spec: spec.to_string(),
-            fault,
+            fault: Box::new(fault),
         }
     }
 
     /// Whether the work was only told to stop.
     pub fn is_cancelled(&self) -> bool {
         matches!(
-            self.fault,
+            *self.fault,
             SourceFault::Cancelled(_)
                 | SourceFault::Download(DownloadError::Cancelled(_))
                 | SourceFault::Program(ProgramError::Cancelled(_))
@@ -62,7 +62,7 @@ impl SourceError {
 
     /// What the user can do.
     pub fn hint(&self) -> Option<&'static str> {
-        match &self.fault {
+        match &*self.fault {
             SourceFault::Offline | SourceFault::NotCached => {
                 Some("`monobloc build --fetch-only`, run with network access, fills the cache")
             }
@@ -72,6 +72,7 @@ impl SourceError {
             SourceFault::NoLockFile => {
                 Some("only crates that bring a `Cargo.lock`, as most programs do, can be built so")
             }
+            SourceFault::Program(ProgramError::Failed { stderr, .. }) => hint_of_client(stderr),
             SourceFault::Program(error) => error.hint(),
             _ => None,
         }
@@ -232,8 +233,20 @@ impl fmt::Display for IndexFile {
     }
 }
 
+/// What to do about what clients say most often.
+fn hint_of_client(stderr: &str) -> Option<&'static str> {
+    if stderr.contains("No module named pip") {
+        return Some("install pip: the package `python3-pip`");
+    }
+    let unknown = stderr.contains("Unable to locate package")
+        || stderr.contains("E: Version") && stderr.contains("was not found");
+    unknown.then_some("`apt-get update` brings the list of packages up to date")
+}
+
 fn lines<T: fmt::Display>(items: &[T]) -> String {
-    items.iter().map(|item| format!("\n    {item}")).collect()
+    items.iter().fold(String::new(), |lines, item| {
+        lines + "\n    " + &item.to_string()
+    })
 }
 
 fn others(files: &[IndexFile]) -> String {

@@ -28,10 +28,10 @@ impl SourceSpec {
             Self::UrlExtract { checksum, .. } => {
                 json!({ "kind": kind, checksum.algorithm(): checksum.hex() })
             }
-            Self::Crate(package) | Self::Pypi(package) | Self::Npm(package) => {
-                json!({ "kind": kind, "sha256": package.sha256().to_string() })
-            }
-            Self::Deb { package, .. } => {
+            Self::Crate(package)
+            | Self::Pypi(package)
+            | Self::Npm(package)
+            | Self::Deb { package, .. } => {
                 json!({ "kind": kind, "sha256": package.sha256().to_string() })
             }
         })

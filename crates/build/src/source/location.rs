@@ -19,6 +19,11 @@ impl SourceUrl {
         &self.0
     }
 
+    /// The URL without credentials.
+    pub fn shown(&self) -> String {
+        shown(&self.0)
+    }
+
     /// The last part of the path, without the query: what the file is called.
     pub fn file_name(&self) -> &str {
         let path = self.0.split(['?', '#']).next().unwrap_or_default();
@@ -86,10 +91,15 @@ impl GitUrl {
 
     /// The place without credentials.
     pub fn shown(&self) -> String {
-        match self.0.parse() {
-            Ok(url) => redacted(&url),
-            Err(_) => self.0.clone(),
-        }
+        shown(&self.0)
+    }
+}
+
+/// An address as the tree has it, unless it has credentials.
+fn shown(address: &str) -> String {
+    match address.parse() {
+        Ok(url) if address.contains('@') => redacted(&url),
+        _ => address.to_owned(),
     }
 }
 

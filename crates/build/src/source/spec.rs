@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use download::{Checksum, redacted};
+use download::Checksum;
 use package::Sha256;
 
 use super::location::{GitUrl, RelativePath, SourceUrl};
@@ -97,11 +97,11 @@ impl fmt::Display for SourceSpec {
         match self {
             Self::Git { url, commit, .. } => write!(f, "`{}` at `{commit}`", url.shown()),
             Self::GitLocal { rel_path } => write!(f, "`{}`", rel_path.as_path()),
-            Self::Url { url, .. } | Self::UrlExtract { url, .. } => write!(f, "`{url}`"),
-            Self::Crate(package) | Self::Pypi(package) | Self::Npm(package) => {
-                write!(f, "`{}` {}", package.name, package.version)
-            }
-            Self::Deb {
+            Self::Url { url, .. } | Self::UrlExtract { url, .. } => write!(f, "`{}`", url.shown()),
+            Self::Crate(package)
+            | Self::Pypi(package)
+            | Self::Npm(package)
+            | Self::Deb {
                 package,
                 architecture: None,
             } => {
@@ -224,16 +224,6 @@ impl Registry {
             ),
         };
         check(fits, version, what, expected)
-    }
-}
-
-impl fmt::Display for SourceUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.as_str().parse() {
-            Ok(url) => f.write_str(&redacted(&url)),
-            // A path below the package folder has no credentials.
-            Err(_) => f.write_str(self.as_str()),
-        }
     }
 }
 

@@ -207,6 +207,15 @@ fn a_part_of_an_earlier_run_is_used_if_the_checksum_confirms_it() {
 }
 
 #[test]
+fn a_part_that_is_complete_needs_no_server() {
+    let bench = Bench::new();
+    fs_err::write(format!("{}.part", bench.target()), content()).unwrap();
+    bench.get(sha256(&content())).unwrap();
+    assert_eq!(bench.left(), ["file"]);
+    assert!(bench.server.requests().is_empty());
+}
+
+#[test]
 fn a_server_in_trouble_is_asked_again() {
     for status in [408, 429, 500, 503] {
         let bench = Bench::new();

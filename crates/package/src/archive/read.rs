@@ -1,6 +1,6 @@
 //! Reads the entries of an archive one after another, whatever its format, without judging them.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
 
 use camino::Utf8Path;
 use tar::EntryType;
@@ -16,6 +16,8 @@ pub(super) struct Item<'a> {
     pub(super) kind: Kind,
     /// Permission bits.
     pub(super) mode: u32,
+    /// Which of them the format can hold.
+    pub(super) mode_mask: u32,
     /// Seconds since 1970.
     pub(super) mtime: u64,
     /// The content of a file.
@@ -119,9 +121,7 @@ pub(super) fn read_tar(
         if visit(Item {
             path,
             kind,
-            mode,
-            mtime,
-            content: &mut entry,
+            mode, mode_mask: 0o7777, mtime, content: &mut entry,
         })? == Flow::Stop
         {
             return Ok(());
@@ -144,6 +144,14 @@ fn read_zip(
 ) -> Result<(), UnpackError> {
     let damaged = |error: zip::result::ZipError| damaged(archive, error.into());
     let mut zip = zip::ZipArchive::new(BufReader::new(file)).map_err(damaged)?;
+    // The crate keeps one entry of each name and does not say so.
+    if stated_entries(archive, zip.comment().len()).is_ok_and(|stated| stated != zip.len()) {
+        return Err(UnpackError::Refused {
+            archive: archive.to_owned(),
+            entry: "(some name)".to_owned(),
+            reason: "it appears twice".to_owned(),
+        });
+    }
     for index in 0..zip.len() {
         let mut file = zip.by_index(index).map_err(damaged)?;
         let path = plain(&text(archive, file.name_raw())?);
@@ -168,15 +176,29 @@ fn read_zip(
         if visit(Item {
             path,
             kind,
-            mode,
-            mtime: 0,
-            content: &mut file,
+            mode, mode_mask: 0o777, mtime: 0, content: &mut file,
         })? == Flow::Stop
         {
             break;
         }
     }
     Ok(())
+}
+
+/// How many entries the end record of a zip file states, which lies right before its comment. One
+/// with more than it can state has a further record, which the crate checks.
+fn stated_entries(archive: &Utf8Path, comment: usize) -> io::Result<usize> {
+    const RECORD: i64 = 22;
+    let mut file = fs_err::File::open(archive)?;
+    let comment = i64::try_from(comment).map_err(io::Error::other)?;
+    file.seek(SeekFrom::End(-RECORD - comment))?;
+    let mut record = [0; RECORD as usize];
+    file.read_exact(&mut record)?;
+    let stated = u16::from_le_bytes([record[10], record[11]]);
+    if !record.starts_with(b"PK\x05\x06") || stated == u16::MAX {
+        return Err(io::Error::other("no end record that states a number"));
+    }
+    Ok(stated.into())
 }
 
 fn text(archive: &Utf8Path, bytes: &[u8]) -> Result<String, UnpackError> {

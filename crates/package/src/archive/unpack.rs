@@ -421,9 +421,9 @@ fn expect(
     expected: &Entry,
     item: Item<'_>,
 ) -> Result<(), UnpackError> {
-    let found_mode = Mode::new(item.mode);
+    let (found_mode, mask) = (Mode::new(item.mode), item.mode_mask);
     let check_mode = |mode: &Mode| {
-        if *mode == found_mode {
+        if mode.bits() & mask == found_mode.bits() & mask {
             Ok(())
         } else {
             Err(mismatch(
