@@ -149,6 +149,7 @@ fn measure_pack(
                     &level,
                     theirs.as_str(),
                 ]))
+                .map(|_| ())
             },
         )?;
     }
@@ -176,6 +177,7 @@ fn measure_unpack(work: &Utf8Path, input: &Utf8Path, rounds: u32) -> anyhow::Res
                         .args(["-I", "zstd", "-xf", packed.as_str()])
                         .args(to),
                 )
+                .map(|_| ())
             },
         )?;
         fs_err::remove_dir_all(&ours)?;

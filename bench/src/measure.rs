@@ -72,8 +72,8 @@ fn processors() -> anyhow::Result<Duration> {
     Ok(Duration::from_secs(ticks.iter().sum()) / TICKS_PER_SECOND)
 }
 
-/// Runs a program to its end and fails unless it succeeds.
-pub(crate) fn program(command: &mut Command) -> anyhow::Result<()> {
+/// Runs a program to its end, fails unless it succeeds, and returns its output.
+pub(crate) fn program(command: &mut Command) -> anyhow::Result<String> {
     let output = command
         .output()
         .with_context(|| format!("cannot start {command:?}"))?;
@@ -84,12 +84,12 @@ pub(crate) fn program(command: &mut Command) -> anyhow::Result<()> {
         output.status,
         talk.trim()
     );
-    Ok(())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// Writes out what earlier work left in memory, so that no later work pays for it.
 pub(crate) fn settle() -> anyhow::Result<()> {
-    program(&mut Command::new("sync"))
+    program(&mut Command::new("sync")).map(|_| ())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]

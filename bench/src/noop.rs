@@ -7,7 +7,7 @@ use anyhow::ensure;
 use camino::{Utf8Path, Utf8PathBuf};
 use testing::tree::{Checksum, Options, generate};
 
-use crate::measure::{Times, megabytes, program};
+use crate::measure::{Time, Times, megabytes, program};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -22,6 +22,15 @@ pub(crate) struct Args {
     source_bytes: usize,
 }
 
+/// A tree and how long its builds took.
+#[derive(Debug)]
+struct Case {
+    tree: Utf8PathBuf,
+    source_bytes: usize,
+    first: Times,
+    idle: Times,
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let beside = crate::program_folder()?.join("monobloc");
     let monobloc = args.program.clone().unwrap_or(beside);
@@ -30,54 +39,70 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         "`{monobloc}` is missing: make it with `cargo build --release --package monobloc`"
     );
     let (_guard, work) = crate::work_folder()?;
-    let mut trees = Vec::new();
+    let build = |tree: &Utf8Path, expected: &str| {
+        let mut command = Command::new(&monobloc);
+        command.args([
+            "build",
+            tree.as_str(),
+            "--source-cache",
+            work.join("sources").as_str(),
+        ]);
+        let said = program(&mut command)?;
+        ensure!(
+            said.contains(expected),
+            "expected `{expected}`, but the build said: {said}"
+        );
+        Ok(())
+    };
+    let mut cases = Vec::new();
     for source_bytes in [args.source_bytes, 2 * args.source_bytes] {
         let into = work.join(format!("sources-of-{source_bytes}-bytes"));
-        let tree = generate(
-            &into,
-            Options {
-                checksum: Checksum::Sha256,
-                source_bytes,
-            },
-        )?;
-        let mut first = Times::default();
-        first.add(|| build(&monobloc, &tree, &work))?;
-        trees.push((source_bytes, tree, first, Times::default()));
+        let options = Options {
+            checksum: Checksum::Sha256,
+            source_bytes,
+        };
+        let tree = generate(&into, options)?;
+        let (mut first, idle) = (Times::default(), Times::default());
+        first.add(|| build(&tree, "81 built"))?;
+        cases.push(Case {
+            tree,
+            source_bytes,
+            first,
+            idle,
+        });
     }
     for _ in 0..args.runs {
-        for (_, tree, _, times) in &mut trees {
-            times.add(|| build(&monobloc, tree, &work))?;
+        for Case { tree, idle, .. } in &mut cases {
+            idle.add(|| build(tree, "81 up to date"))?;
         }
     }
-    println!(
-        "{:>12}{:>14}{:>14}{:>12}",
-        "source", "cache", "first build", "no-op: best"
-    );
-    for (source_bytes, tree, first, times) in &trees {
-        println!(
-            "{:>10} B{:>11.1} MB{:>12.2} s{:>10.3} s   median {:.3} s, worst {:.3} s",
-            source_bytes,
-            megabytes(size(&tree.join("cache"))),
-            first.best().elapsed.as_secs_f64(),
-            times.best().elapsed.as_secs_f64(),
-            times.median().elapsed.as_secs_f64(),
-            times.worst().elapsed.as_secs_f64(),
-        );
-    }
-    let [small, large] =
-        [&trees[0].3, &trees[1].3].map(|times| times.median().elapsed.as_secs_f64());
-    println!("twice the content: {:.2} times the time", large / small);
+    print_table(&cases);
     Ok(())
 }
 
-fn build(monobloc: &Utf8Path, tree: &Utf8Path, work: &Utf8Path) -> anyhow::Result<()> {
-    let sources = work.join("sources");
-    program(Command::new(monobloc).args([
-        "build",
-        tree.as_str(),
-        "--source-cache",
-        sources.as_str(),
-    ]))
+fn print_table(cases: &[Case]) {
+    println!(
+        "{:>12}{:>10}{:>16}{:>14}{:>10}{:>10}",
+        "a source B", "cache MB", "first build s", "no-op best s", "median", "worst"
+    );
+    for case in cases {
+        println!(
+            "{:>12}{:>10.1}{:>16.2}{:>14.3}{:>10.3}{:>10.3}",
+            case.source_bytes,
+            megabytes(size(&case.tree.join("cache"))),
+            case.first.best().elapsed.as_secs_f64(),
+            case.idle.best().elapsed.as_secs_f64(),
+            case.idle.median().elapsed.as_secs_f64(),
+            case.idle.worst().elapsed.as_secs_f64(),
+        );
+    }
+    if let [small, large] = cases {
+        let ratio = |time: fn(&Times) -> Time| {
+            time(&large.idle).elapsed.as_secs_f64() / time(&small.idle).elapsed.as_secs_f64()
+        };
+        let (best, median) = (ratio(Times::best), ratio(Times::median));
+        println!("twice the content takes {best:.2} (best) and {median:.2} (median) times as long");
+    }
 }
 
 /// Bytes of all files below `folder`.

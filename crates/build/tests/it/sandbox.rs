@@ -114,7 +114,7 @@ fn files_that_are_not_for_everybody_are_hidden() {
 fn places_and_variables_are_those_of_the_reference_and_fixed() {
     let body = "umask; pwd; ls /pkg/extra; ls /pkg/build; date +%Z; \
         echo $PKG_NAME $PKG_VARIANT $(basename $PKG_PATH) $PKG_ID $SOURCE_DATE_EPOCH $LC_ALL $HOME; \
-        test $PKG_ID = $PKG_NAME--$PKG_VERSION; test $NUM_CORES -ge 1; ls $PKG_PATH /pkg/src";
+        test $PKG_ID = $PKG_NAME--$PKG_VERSION && test $NUM_CORES -ge 1 && echo consistent; ls $PKG_PATH /pkg/src";
     let report = report(&[], "", body);
     let id = report.split_whitespace().find(|word| word.starts_with("probe--")).unwrap().to_owned();
     insta::assert_snapshot!(report.replace(&id, "ID"), @"
@@ -125,6 +125,7 @@ fn places_and_variables_are_those_of_the_reference_and_fixed() {
     extra
     UTC
     probe <default> ID ID 315532800 C.UTF-8 /tmp
+    consistent
     /opt/mesosphere/packages/ID:
     buildinfo.full.json
     pkginfo.json

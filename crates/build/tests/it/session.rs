@@ -212,7 +212,7 @@ fn the_id_covers_everything_that_a_build_can_see_and_nothing_else() {
         ("a dependency", &|world| world.write(&[("b/build", "#!/bin/sh\n")])),
         ("the environment", &|world| world.write(&[("a/buildinfo.json", &source("url", "https://one.invalid/f", sum).replace('{', "{\"environment\":{},").replacen("\"environment\":{},", "\"environment\":{\"A\":\"1\"},", 1).replace("{\"environment\":{},", "{"))])),
         ("the install root", &|world| world.write(&[("distribution.toml", "name = \"dcos\"\nversion = \"1\"\ninstall_root = \"/opt/other\"\n")])),
-        ("the build environment", &|world| world.write(&[("distribution.toml", "name = \"dcos2\"\nversion = \"1\"\ninstall_root = \"/opt/mesosphere\"\n")])),
+        ("the folder of units", &|world| world.write(&[("distribution.toml", "name = \"dcos2\"\nversion = \"1\"\ninstall_root = \"/opt/mesosphere\"\n")])),
     ];
     for (what, change) in different {
         assert_ne!(id_after(change), before, "{what}");
