@@ -52,7 +52,7 @@ pub(crate) fn make(
         .map_err(InstallRootError::Conflicts)?;
     let seen = distribution.install_root.join("packages");
     fs_err::create_dir_all(root)?;
-    for folder in active.directories.iter().map(|path| path.as_str()).chain(["active", "packages"]) {
+    for folder in active.directories.iter().map(package::path::PackagePath::as_str).chain(["active", "packages"]) {
         fs_err::create_dir_all(root.join(folder))?;
     }
     for (path, target) in &active.links {

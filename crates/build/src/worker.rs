@@ -157,7 +157,7 @@ impl Worker<'_> {
             self.cache.write_latest(&record)?;
             return Ok((record, How::Cached));
         }
-        if let Some(record) = self.from_remote(key)? {
+        if let Some(record) = self.fetch_built(key)? {
             self.cache.write_latest(&record)?;
             return Ok((record, How::Remote));
         }
@@ -392,7 +392,7 @@ impl Worker<'_> {
         }
     }
 
-    fn from_remote(&self, key: &PackageKey) -> Result<Option<Record>, WorkError> {
+    fn fetch_built(&self, key: &PackageKey) -> Result<Option<Record>, WorkError> {
         let (Some(remote), Identity { id, inputs, .. }) = (self.remote, &self.identities[key]) else {
             return Ok(None);
         };

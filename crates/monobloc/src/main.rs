@@ -14,5 +14,5 @@ fn main() -> ExitCode {
     // Whatever the user's umask is, what this program makes can be read by those who run it.
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let context = Context::of_process();
-    commands::run(&context).into()
+    commands::run(&context)
 }

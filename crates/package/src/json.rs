@@ -1,6 +1,8 @@
 //! The reference's way to write JSON: keys sorted, two blanks of indent, `,` and `:` without a
 //! blank, ASCII only, no final newline. Two writers of one value give the same bytes.
 
+use std::fmt::Write as _;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -57,7 +59,7 @@ fn string(text: &str, out: &mut String) {
             out.push(char);
         } else {
             for unit in char.encode_utf16(&mut [0; 2]) {
-                out.push_str(&format!("\\u{unit:04x}"));
+                write!(out, "\\u{unit:04x}").expect("a string takes everything");
             }
         }
     }

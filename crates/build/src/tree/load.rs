@@ -164,14 +164,12 @@ impl Load {
         if prefix.is_empty() {
             return Some(Variant::Default);
         }
-        match prefix.strip_suffix('.').map(str::parse::<VariantName>) {
-            Some(Ok(variant)) => Some(Variant::Named(variant)),
-            _ => {
-                let help = format!("expected `{suffix}` or `VARIANT.{suffix}`");
-                self.mistake(file, "the file's name has no valid variant", Some(&help));
-                None
-            }
+        if let Some(Ok(variant)) = prefix.strip_suffix('.').map(str::parse::<VariantName>) {
+            return Some(Variant::Named(variant));
         }
+        let help = format!("expected `{suffix}` or `VARIANT.{suffix}`");
+        self.mistake(file, "the file's name has no valid variant", Some(&help));
+        None
     }
 
     /// Adds the packages of the upstream tree that the tree itself lacks, whole package by package.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use download::Checksum;
 
 use super::document::{Fields, Node, Reader, nearest};
-use crate::source::{Pinned, Registry, SourceSpec};
+use crate::source::{InvalidValue, Pinned, Registry, SourceSpec};
 
 /// The kinds and the keys that each must have besides `kind`.
 const KINDS: [(&str, &[&str]); 8] = [
@@ -95,16 +95,16 @@ impl Source<'_, '_, '_> {
 
     fn pinned(&mut self, registry: Registry) -> Option<Pinned> {
         let (name, version) = (self.text("name")?, self.text("version")?);
-        let name_is_good = self.good("name", registry.check_name(&name));
-        let version_is_good = self.good("version", registry.check_version(&version));
+        let name_is_good = self.good("name", &registry.check_name(&name));
+        let version_is_good = self.good("version", &registry.check_version(&version));
         let sha256 = self.parse("sha256")?;
         (name_is_good && version_is_good)
             .then(|| Pinned::new(registry, &name, &version, sha256).ok())
             .flatten()
     }
 
-    fn good(&mut self, key: &str, result: Result<(), impl std::fmt::Display>) -> bool {
-        if let (Err(error), Some(node)) = (&result, self.fields.get(key)) {
+    fn good(&mut self, key: &str, result: &Result<(), InvalidValue>) -> bool {
+        if let (Err(error), Some(node)) = (result, self.fields.get(key)) {
             self.reader.error(&node.span, error.to_string(), None);
         }
         result.is_ok()

@@ -1,5 +1,7 @@
 //! Tests of the whole crate.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod pinned;
 mod sandbox;
 mod session;

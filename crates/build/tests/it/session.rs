@@ -117,7 +117,7 @@ fn cancelling_ends_the_script_at_once_and_leaves_a_usable_cache() {
     });
     let started = Instant::now();
     let outcomes = world.build_watched(&watcher);
-    assert!(started.elapsed() < Duration::from_secs(60));
+    assert!(started.elapsed() < Duration::from_mins(1));
     assert_eq!(outcomes["quick"], "built");
     assert_eq!(outcomes["slow"], "cancelled");
     // The namespace ends with its first process; the kernel then ends the rest.
@@ -155,12 +155,12 @@ fn a_second_build_of_the_same_tree_waits_for_the_first() {
                 if (package, step) == ("b", Step::Building) {
                     building.lock().unwrap().send(()).unwrap();
                     // Goes on only when the second one says that it waits.
-                    wait.lock().unwrap().recv_timeout(Duration::from_secs(60)).unwrap();
+                    wait.lock().unwrap().recv_timeout(Duration::from_mins(1)).unwrap();
                 }
             });
             assert_eq!(world.build_watched(&first)["a"], "built");
         });
-        start.recv_timeout(Duration::from_secs(60)).unwrap();
+        start.recv_timeout(Duration::from_mins(1)).unwrap();
         let waiting = std::sync::Mutex::new(waiting);
         let second = Watcher::new(|package, _| {
             if package == "waiting" {
@@ -170,6 +170,9 @@ fn a_second_build_of_the_same_tree_waits_for_the_first() {
         assert_eq!(world.build_watched(&second)["a"], "cached");
     });
 }
+
+/// What is changed, and how.
+type Change<'a> = (&'a str, &'a dyn Fn(&World));
 
 #[test]
 fn the_id_covers_everything_that_a_build_can_see_and_nothing_else() {
@@ -192,7 +195,7 @@ fn the_id_covers_everything_that_a_build_can_see_and_nothing_else() {
         let mode = std::fs::Permissions::from_mode(mode);
         fs_err::set_permissions(world.tree().join(path), mode).unwrap();
     };
-    let same: [(&str, &dyn Fn(&World)); 4] = [
+    let same: [Change<'_>; 4] = [
         ("the address of a source", &|world| world.write(&[("a/buildinfo.json", &source("url", "https://two.invalid/f", sum))])),
         ("blanks in buildinfo.json", &|world| world.write(&[("a/buildinfo.json", &format!(" {} ", source("url", "https://one.invalid/f", sum)))])),
         ("the umask of a checkout", &|world| set_mode(world, "a/extra/f", 0o664)),
@@ -201,7 +204,7 @@ fn the_id_covers_everything_that_a_build_can_see_and_nothing_else() {
     for (what, change) in same {
         assert_eq!(id_after(change), before, "{what}");
     }
-    let different: [(&str, &dyn Fn(&World)); 11] = [
+    let different: [Change<'_>; 11] = [
         ("the script", &|world| world.write(&[("a/build", "#!/bin/sh\n")])),
         ("a file in extra", &|world| world.write(&[("a/extra/f", "y")])),
         ("the mode of a file in extra", &|world| set_mode(world, "a/extra/f", 0o755)),
@@ -288,7 +291,7 @@ fn variants_are_packages_of_their_own_and_windows_ones_are_zip_files() {
     let outcomes = world.build();
     assert_eq!(outcomes.keys().collect::<Vec<_>>(), ["a", "a (windows)", "b"]);
     assert!(outcomes.values().all(|outcome| outcome == "built"), "{outcomes:?}");
-    assert!(world.archive("a (windows)").as_str().ends_with(".zip"));
+    assert!(world.archive("a (windows)").extension() == Some("zip"));
     assert!(world.text("a (windows)", "pkginfo.json").contains(r#""variant":"windows""#));
     assert!(world.text("a", "pkginfo.json").contains(r#""variant":null"#));
     let complete = world.tree().join("cache/complete/windows.complete.latest.json");

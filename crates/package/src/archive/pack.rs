@@ -251,13 +251,13 @@ fn write_zip(
 
 /// Names that would not arrive on Windows as they left.
 fn refuse_for_windows(folder: &Utf8Path, manifest: &Manifest) -> Result<(), PackError> {
-    let mut folded: BTreeMap<String, &PackagePath> = BTreeMap::new();
+    let mut lower_case: BTreeMap<String, &PackagePath> = BTreeMap::new();
     let mut problems = Vec::new();
     for path in manifest.entries().keys() {
         if let Some(problem) = path.windows_problem() {
             problems.push(format!("`{path}`: {problem}"));
         }
-        if let Some(earlier) = folded.insert(path.as_str().to_lowercase(), path) {
+        if let Some(earlier) = lower_case.insert(path.as_str().to_lowercase(), path) {
             problems.push(format!(
                 "`{path}`: it differs from `{earlier}` only in case"
             ));

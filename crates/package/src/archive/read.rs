@@ -58,13 +58,11 @@ pub(super) fn read(
     visit: &mut Visitor<'_>,
 ) -> Result<(), UnpackError> {
     let open = || fs_err::File::open(archive).map_err(|source| damaged(archive, source));
-    match format {
-        Format::Zip => read_zip(archive, open()?, visit),
-        _ => {
-            let reader = decompress(open()?, format).map_err(|source| damaged(archive, source))?;
-            read_tar(archive, reader, visit)
-        }
+    if format == Format::Zip {
+        return read_zip(archive, open()?, visit);
     }
+    let reader = decompress(open()?, format).map_err(|source| damaged(archive, source))?;
+    read_tar(archive, reader, visit)
 }
 
 /// The plain tar stream inside a compressed one.
@@ -188,11 +186,11 @@ fn read_zip(
 /// How many entries the end record of a zip file states, which lies right before its comment. One
 /// with more than it can state has a further record, which the crate checks.
 fn stated_entries(archive: &Utf8Path, comment: usize) -> io::Result<usize> {
-    const RECORD: i64 = 22;
+    const RECORD: usize = 22;
     let mut file = fs_err::File::open(archive)?;
-    let comment = i64::try_from(comment).map_err(io::Error::other)?;
-    file.seek(SeekFrom::End(-RECORD - comment))?;
-    let mut record = [0; RECORD as usize];
+    let from_end = i64::try_from(RECORD + comment).map_err(io::Error::other)?;
+    file.seek(SeekFrom::End(-from_end))?;
+    let mut record = [0; RECORD];
     file.read_exact(&mut record)?;
     let stated = u16::from_le_bytes([record[10], record[11]]);
     if !record.starts_with(b"PK\x05\x06") || stated == u16::MAX {

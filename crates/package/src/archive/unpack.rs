@@ -248,7 +248,7 @@ enum State {
 }
 
 impl Incoming<'_> {
-    fn item(&mut self, item: Item<'_>, layout: &mut Layout<'_>) -> Result<(), UnpackError> {
+    fn item(&mut self, mut item: Item<'_>, layout: &mut Layout<'_>) -> Result<(), UnpackError> {
         self.options.cancel.check()?;
         self.count += 1;
         if self.count > self.options.limits.entries {
@@ -260,7 +260,7 @@ impl Incoming<'_> {
         }
         if matches!(self.state, State::Start) {
             if item.path == MANIFEST && matches!(item.kind, Kind::File { .. }) {
-                self.state = self.read_manifest(item)?;
+                self.state = self.read_manifest(&mut item)?;
                 return Ok(());
             }
             if self.options.expected.is_some() {
@@ -301,7 +301,7 @@ impl Incoming<'_> {
         }
     }
 
-    fn read_manifest(&self, item: Item<'_>) -> Result<State, UnpackError> {
+    fn read_manifest(&self, item: &mut Item<'_>) -> Result<State, UnpackError> {
         let limit = self.options.limits.manifest_bytes;
         let mut bytes = Vec::new();
         item.content

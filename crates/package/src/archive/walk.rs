@@ -142,14 +142,12 @@ impl Walk {
             self.folder(on_disk, Some(&path))?;
             Found::Other(Entry::Directory { mode })
         } else if metadata.is_symlink() {
-            match fs_err::read_link(on_disk)?.into_os_string().into_string() {
-                Ok(target) => Found::Other(Entry::Link { target }),
-                Err(_) => {
+            let Ok(target) = fs_err::read_link(on_disk)?.into_os_string().into_string() else {
                     self.problems
                         .push(format!("`{path}`: its link target is not UTF-8"));
-                    return Ok(());
-                }
-            }
+                return Ok(());
+            };
+            Found::Other(Entry::Link { target })
         } else if metadata.is_file() {
             Found::File { mode }
         } else {

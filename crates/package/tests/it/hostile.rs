@@ -158,10 +158,13 @@ fn names_that_are_not_utf8_are_refused() {
     assert!(message.contains("its name is not UTF-8"), "{message}");
 }
 
+/// What the manifest says, what the archive holds, and the refusal.
+type Case = (Vec<(&'static str, Entry)>, Vec<Raw>, &'static str);
+
 #[test]
 fn an_archive_that_is_not_what_its_manifest_says_is_refused() {
     let x = found(b"x");
-    let cases: Vec<(Vec<(&str, Entry)>, Vec<Raw>, &str)> = vec![
+    let cases: Vec<Case> = vec![
         (vec![("a", x.clone())], vec![], "`a`: it is missing"),
         (vec![], vec![file("a", b"x")], "`a`: the manifest does not list it"),
         (vec![("a", x.clone())], vec![file("a", b"y")], "`a`: SHA-256 is"),

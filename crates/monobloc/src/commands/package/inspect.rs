@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{id_of, manifest_of};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::render::{Output, bytes};
+use crate::render::{self, Output};
 
 /// Show what is in a package: digest, what it needs, every file
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub(super) fn run(
     let unpacked = manifest_of(context, archive)?;
     let manifest = &unpacked.manifest;
     let info = match archive::read_file(archive, PKGINFO)? {
-        Some(content) => PkgInfo::parse(&content)?,
+        Some(bytes) => PkgInfo::parse(&bytes)?,
         None => return Err(Failure::new(format!("`{archive}` is not a package: it has no `{PKGINFO}`"))),
     };
     if output.is_json() {
@@ -54,7 +54,7 @@ pub(super) fn run(
         output.line("manifest  none: made by the reference; this digest is of what was found")?;
     }
     let files = manifest.entries().values().filter(|entry| !matches!(entry, Entry::Directory { .. })).count();
-    output.line(&format!("content   {files} files and links, {}", bytes(manifest.size())))?;
+    output.line(&format!("content   {files} files and links, {}", render::bytes(manifest.size())))?;
     output.line(&format!("pkginfo   {}", info.to_json().replace('\n', "\n          ")))?;
     output.line("")?;
     for (path, entry) in manifest.entries() {
