@@ -9,7 +9,7 @@ use package::archive::{self, PackError, PackOptions, UnpackError, UnpackOptions}
 use package::distribution::Distribution;
 use package::id::PackageId;
 use package::{Cancel, Sha256, durable, json};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cache::Cache;
 use crate::graph::PackageSet;
@@ -94,16 +94,21 @@ pub(crate) fn write_complete(
 ) -> io::Result<()> {
     let mut ids: Vec<&PackageId> = set.order.iter().map(|key| &plan.identities[key].id).collect();
     ids.sort();
-    let content = json::pretty(&json!({
-        "bootstrap": bootstrap.map(|bootstrap| &bootstrap.id),
-        "packages": ids,
-    }));
     let name = format!("{}complete.latest.json", set.variant.file_prefix());
     let path = cache.folder("complete").join(name);
-    if fs_err::read(&path).is_ok_and(|known| known == content.as_bytes()) {
+    let known = fs_err::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let known: Value = known.unwrap_or_default();
+    // The bootstrap of the same packages stays the one that was made of them.
+    let bootstrap = match bootstrap {
+        Some(bootstrap) => json!(bootstrap.id),
+        None if known["packages"] == json!(ids) => known["bootstrap"].clone(),
+        None => Value::Null,
+    };
+    let complete = json!({ "bootstrap": bootstrap, "packages": ids });
+    if complete == known {
         return Ok(());
     }
-    durable::write(&path, content.as_bytes())
+    durable::write(&path, json::pretty(&complete).as_bytes())
 }
 
 /// Checks out the tree that `upstream.json` names, once for each content.

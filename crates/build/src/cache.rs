@@ -108,6 +108,40 @@ impl Cache {
         self.root.join("work")
     }
 
+    /// The folder in which a package is built.
+    pub(crate) fn build_folder(&self, key: &PackageKey) -> Utf8PathBuf {
+        self.work().join("builds").join(format!("{}{}", key.variant.file_prefix(), key.name))
+    }
+
+    /// Removes what the packages of one build share.
+    pub(crate) fn remove_shared_work(&self) -> io::Result<()> {
+        for name in ["packages", "remote", "bootstrap"] {
+            durable::remove_tree(&self.work().join(name))?;
+        }
+        Ok(())
+    }
+
+    /// Removes the folder for what is under way, unless something is kept in it.
+    pub(crate) fn remove_work_if_empty(&self) {
+        for folder in [self.work().join("builds"), self.work()] {
+            // Not empty, or not there: both are fine.
+            drop(fs_err::remove_dir(folder));
+        }
+    }
+
+    /// Removes what a build that was killed left half written. Only for who holds the lock.
+    pub(crate) fn sweep(&self) -> io::Result<()> {
+        self.remove_shared_work()?;
+        let walk = walkdir::WalkDir::new(self.root.join("packages")).min_depth(2).max_depth(2);
+        // Without the folder there is nothing to sweep.
+        for entry in walk.into_iter().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(durable::TEMPORARY) {
+                fs_err::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
     /// A folder for one purpose.
     pub(crate) fn folder(&self, name: &str) -> Utf8PathBuf {
         self.root.join(name)

@@ -306,10 +306,12 @@ impl Session {
         let _guard = self.cache.lock(|| observer.event(&Event::Waiting)).map_err(cache_error)?;
         let is_missing =
             |key: &PackageKey| self.cache.lookup(&plan.identities[key].id, &key.variant).is_none();
-        let has_work = plan.order.iter().any(is_missing);
-        if has_work {
+        if plan.order.iter().any(is_missing) {
             sandbox::probe(&self.options.cancel)?;
-            self.clean().map_err(cache_error)?;
+        }
+        if self.cache.work().exists() {
+            // An earlier build failed, or did not come to its end.
+            self.cache.sweep().map_err(cache_error)?;
         }
         let needs = plan.order.iter().map(|key| {
             let requires = &self.tree.components[key].info.requires;
@@ -321,9 +323,7 @@ impl Session {
             observer.event(&Event::Finished { key, record: &record, how, took: started.elapsed() });
             Ok(Ended::Made(Box::new(record), how))
         });
-        if has_work {
-            self.clean().map_err(cache_error)?;
-        }
+        self.clean(&report).map_err(cache_error)?;
         if report.is_success() {
             for set in &plan.sets {
                 bootstrap::write_complete(&self.cache, set, plan, None).map_err(cache_error)?;
@@ -332,11 +332,19 @@ impl Session {
         Ok(report)
     }
 
-    /// Removes what only a running build needs; the folders of failed ones stay to be looked at.
-    fn clean(&self) -> io::Result<()> {
-        for name in ["packages", "remote"] {
-            package::durable::remove_tree(&self.cache.work().join(name))?;
+    /// Removes the work folders of this and earlier builds. Those of failed ones stay, to be looked
+    /// at, and all of them if that was asked for.
+    fn clean(&self, report: &Report) -> io::Result<()> {
+        if !self.cache.work().exists() {
+            return Ok(());
         }
+        self.cache.remove_shared_work()?;
+        for (key, ended) in &report.packages {
+            if matches!(ended, Ended::Made(..)) && !self.options.keep_work {
+                package::durable::remove_tree(&self.cache.build_folder(key))?;
+            }
+        }
+        self.cache.remove_work_if_empty();
         Ok(())
     }
 
@@ -427,7 +435,7 @@ impl Session {
             key: key.clone(),
             source: Box::new(source),
         })?;
-        self.clean().map_err(cache_error)
+        self.cache.remove_shared_work().map_err(cache_error)
     }
 
     /// Makes the bootstrap archive of a set whose packages are all built.

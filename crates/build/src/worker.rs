@@ -181,8 +181,7 @@ impl Worker<'_> {
 
     /// The work folder of a package, whether it exists or not.
     pub(crate) fn work(&self, key: &PackageKey) -> Work {
-        let name = format!("{}{}", key.variant.file_prefix(), key.name);
-        Work { folder: self.cache.work().join("builds").join(name) }
+        Work { folder: self.cache.build_folder(key) }
     }
 
     /// Lays out everything that the script will see.

@@ -5,6 +5,9 @@ use std::io::{self, Write};
 use camino::{Utf8Path, Utf8PathBuf};
 use tempfile::NamedTempFile;
 
+/// How the names of files begin that are not finished.
+pub const TEMPORARY: &str = ".tmp-";
+
 /// Writes `content` to `path`: aside, synced, renamed into place, the directory synced.
 pub fn write(path: &Utf8Path, content: &[u8]) -> io::Result<()> {
     let mut file = create_beside(path)?;
@@ -17,7 +20,7 @@ pub fn create_beside(path: &Utf8Path) -> io::Result<NamedTempFile> {
     let parent = parent(path);
     fs_err::create_dir_all(&parent)?;
     tempfile::Builder::new()
-        .prefix(".tmp-")
+        .prefix(TEMPORARY)
         .tempfile_in(&parent)
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Problem, array, line_where, string};
 
 /// Which crates of the workspace each of them may use. Tests may also use [`TESTING`].
-const MAY_USE: [(&str, &[&str]); 7] = [
+const MAY_USE: [(&str, &[&str]); 8] = [
     ("monobloc-package", &[]),
     ("monobloc-download", &["monobloc-package"]),
     ("monobloc-build", &["monobloc-package", "monobloc-download"]),
@@ -28,6 +28,15 @@ const MAY_USE: [(&str, &[&str]); 7] = [
         ],
     ),
     ("xtask", &[]),
+    (
+        "fuzz",
+        &[
+            "monobloc-package",
+            "monobloc-download",
+            "monobloc-build",
+            TESTING,
+        ],
+    ),
 ];
 const TESTING: &str = "monobloc-testing";
 

@@ -1,0 +1,314 @@
+//! `monobloc package keygen`, `sign` and `verify --public-key`, alone and with the stock `minisign`.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use insta::assert_snapshot;
+
+use crate::test_env::{TestEnv, show, succeed};
+
+const FILES: [(&str, &str, u32); 1] = [("bin/tool", "#!/bin/sh\n", 0o755)];
+
+/// With an archive, and the pair of keys `ours`.
+fn env() -> TestEnv {
+    let env = TestEnv::new();
+    env.pack("tool--1.tar.zst", &FILES);
+    succeed(&mut env.monobloc(&["package", "keygen", "ours"]));
+    env
+}
+
+const SIGN: [&str; 5] = [
+    "package",
+    "sign",
+    "--secret-key",
+    "ours.key",
+    "tool--1.tar.zst",
+];
+const VERIFY: [&str; 5] = [
+    "package",
+    "verify",
+    "--public-key",
+    "ours.pub",
+    "tool--1.tar.zst",
+];
+
+#[test]
+fn keygen_makes_two_keys_and_never_overwrites_one() {
+    let env = TestEnv::new();
+    assert_snapshot!(env.run(&["package", "keygen", "release"]), @"
+    exit: 0
+    --- stdout
+    release.key  signs: keep it to yourself
+    release.pub  verifies: give it to everybody
+    --- stderr
+    ");
+    assert_eq!(
+        fs_err::metadata(env.path("release.key"))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o600
+    );
+    assert_snapshot!(env.run(&["--json", "package", "keygen", "second"]), @r#"
+    exit: 0
+    --- stdout
+    {
+      "schema": "monobloc.package.keygen/1",
+      "secret_key": "second.key",
+      "public_key": "second.pub"
+    }
+    --- stderr
+    "#);
+
+    let secret = env.read("release.key");
+    assert_snapshot!(env.run(&["package", "keygen", "release"]), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: `release.key` exists already; no key was made
+    ");
+    fs_err::remove_file(env.path("release.pub")).unwrap();
+    assert_snapshot!(env.run(&["package", "keygen", "release"]), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: `release.key` exists already; no key was made
+    ");
+    assert_eq!(env.read("release.key"), secret);
+}
+
+#[test]
+fn what_was_signed_verifies() {
+    let env = env();
+    assert_snapshot!(env.run(&SIGN), @"
+    exit: 0
+    --- stdout
+    signed tool--1.tar.zst.minisig
+    --- stderr
+    ");
+    assert_snapshot!(env.run(&VERIFY), @"
+    exit: 0
+    --- stdout
+    ok      tool--1.tar.zst [DIGEST], signature good
+    --- stderr
+    ");
+    let with_json = |arguments: &[&'static str]| [&["--json"], arguments].concat();
+    assert_snapshot!(env.run(&with_json(&SIGN)), @r#"
+    exit: 0
+    --- stdout
+    {
+      "schema": "monobloc.package.sign/1",
+      "signatures": [
+        "tool--1.tar.zst.minisig"
+      ]
+    }
+    --- stderr
+    "#);
+    assert_snapshot!(env.run(&with_json(&VERIFY)), @r#"
+    exit: 0
+    --- stdout
+    {
+      "schema": "monobloc.package.verify/1",
+      "archives": [
+        {
+          "archive": "tool--1.tar.zst",
+          "ok": true,
+          "digest": "[DIGEST]"
+        }
+      ]
+    }
+    --- stderr
+    "#);
+}
+
+#[test]
+fn what_was_not_signed_so_does_not_verify() {
+    let env = env();
+    assert_snapshot!(env.run(&VERIFY), @"
+    exit: 1
+    --- stdout
+    FAILED  tool--1.tar.zst: failed to open file `tool--1.tar.zst.minisig`: No such file or directory (os error 2)
+    --- stderr
+    ");
+    succeed(&mut env.monobloc(&SIGN));
+    succeed(&mut env.monobloc(&["package", "keygen", "theirs"]));
+    assert_snapshot!(env.run(&["package", "verify", "--public-key", "theirs.pub", "tool--1.tar.zst"]), @"
+    exit: 1
+    --- stdout
+    FAILED  tool--1.tar.zst: the signature does not match: made by another key, or the content was changed
+    --- stderr
+    ");
+    assert_snapshot!(env.run(&["package", "verify", "--public-key", "ours.key", "tool--1.tar.zst"]), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: cannot use the public key: Invalid encoding in minisign data
+    ");
+
+    fs_err::rename(env.path("tool--1.tar.zst"), env.path("other--1.tar.zst")).unwrap();
+    fs_err::rename(
+        env.path("tool--1.tar.zst.minisig"),
+        env.path("other--1.tar.zst.minisig"),
+    )
+    .unwrap();
+    assert_snapshot!(env.run(&["package", "verify", "--public-key", "ours.pub", "other--1.tar.zst"]), @"
+    exit: 1
+    --- stdout
+    FAILED  other--1.tar.zst: the signature is for `monobloc package tool--1`, expected `monobloc package other--1`
+    --- stderr
+    ");
+
+    env.pack(
+        "other--1.tar.zst",
+        &[("bin/tool", "#!/bin/sh\nrm -rf /\n", 0o755)],
+    );
+    assert_snapshot!(env.run(&["package", "verify", "--public-key", "ours.pub", "other--1.tar.zst"]), @"
+    exit: 1
+    --- stdout
+    FAILED  other--1.tar.zst: the signature does not match: made by another key, or the content was changed
+    --- stderr
+    ");
+}
+
+#[test]
+fn a_file_that_is_no_secret_key_cannot_sign() {
+    let env = env();
+    assert_snapshot!(env.run(&["package", "sign", "--secret-key", "ours.pub", "tool--1.tar.zst"]), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: cannot use the secret key: failed to fill whole buffer
+    hint: an encrypted key needs its password in `MONOBLOC_KEY_PASSWORD`
+    ");
+    assert_snapshot!(env.run(&["package", "sign", "--secret-key", "missing.key", "tool--1.tar.zst"]), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: failed to open file `missing.key`: No such file or directory (os error 2)
+    ");
+    assert_eq!(
+        env.names("."),
+        ["home", "ours.key", "ours.pub", "tool--1.tar.zst"],
+        "nothing was written"
+    );
+}
+
+#[test]
+fn an_encrypted_key_signs_with_its_password_only() {
+    let env = env();
+    let with = |arguments: &[&str], password: &str| {
+        show(
+            env.monobloc(arguments)
+                .env("MONOBLOC_KEY_PASSWORD", password),
+        )
+    };
+    with(&["package", "keygen", "locked"], "secret");
+    let sign = [
+        "package",
+        "sign",
+        "--secret-key",
+        "locked.key",
+        "tool--1.tar.zst",
+    ];
+    assert_snapshot!(env.run(&sign), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: cannot use the secret key: Key might be encrypted
+    hint: an encrypted key needs its password in `MONOBLOC_KEY_PASSWORD`
+    ");
+    assert_snapshot!(with(&sign, "guess"), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: cannot use the secret key: Wrong password for that key
+    hint: an encrypted key needs its password in `MONOBLOC_KEY_PASSWORD`
+    ");
+    assert_snapshot!(with(&sign, "secret"), @"
+    exit: 0
+    --- stdout
+    signed tool--1.tar.zst.minisig
+    --- stderr
+    ");
+    assert_snapshot!(env.run(&["package", "verify", "--public-key", "locked.pub", "tool--1.tar.zst"]), @"
+    exit: 0
+    --- stdout
+    ok      tool--1.tar.zst [DIGEST], signature good
+    --- stderr
+    ");
+}
+
+#[test]
+fn the_stock_minisign_verifies_our_signature() {
+    let env = env();
+    succeed(&mut env.monobloc(&SIGN));
+    succeed(&mut env.command(
+        "tar",
+        &["-I", "zstd", "-xf", "tool--1.tar.zst", "manifest.json"],
+    ));
+    let verify = [
+        "-Vm",
+        "manifest.json",
+        "-x",
+        "tool--1.tar.zst.minisig",
+        "-p",
+        "ours.pub",
+    ];
+    assert_snapshot!(show(&mut env.command("minisign", &verify)), @"
+    exit: 0
+    --- stdout
+    Signature and comment signature verified
+    Trusted comment: monobloc package tool--1
+    --- stderr
+    ");
+    fs_err::write(env.path("manifest.json"), "{}").unwrap();
+    let output = env.command("minisign", &verify).output().unwrap();
+    assert!(!output.status.success(), "{output:?}");
+}
+
+#[test]
+fn keys_of_the_stock_minisign_sign_and_verify() {
+    let env = env();
+    succeed(&mut env.command(
+        "minisign",
+        &["-G", "-W", "-p", "stock.pub", "-s", "stock.key"],
+    ));
+    succeed(&mut env.monobloc(&[
+        "package",
+        "sign",
+        "--secret-key",
+        "stock.key",
+        "tool--1.tar.zst",
+    ]));
+    assert_snapshot!(env.run(&["package", "verify", "--public-key", "stock.pub", "tool--1.tar.zst"]), @"");
+}
+
+#[test]
+fn a_signature_of_the_stock_minisign_verifies() {
+    let env = env();
+    succeed(&mut env.command(
+        "minisign",
+        &["-G", "-W", "-p", "stock.pub", "-s", "stock.key"],
+    ));
+    succeed(&mut env.command(
+        "tar",
+        &["-I", "zstd", "-xf", "tool--1.tar.zst", "manifest.json"],
+    ));
+    let sign = [
+        "-Sm",
+        "manifest.json",
+        "-x",
+        "tool--1.tar.zst.minisig",
+        "-s",
+        "stock.key",
+        "-t",
+        "monobloc package tool--1",
+    ];
+    succeed(&mut env.command("minisign", &sign));
+    assert_snapshot!(env.run(&["package", "verify", "--public-key", "stock.pub", "tool--1.tar.zst"]), @"
+    exit: 0
+    --- stdout
+    ok      tool--1.tar.zst [DIGEST], signature good
+    --- stderr
+    ");
+}

@@ -1,0 +1,133 @@
+//! What must hold for any bytes that come from outside: no panic, nothing written where it should
+//! not be, and what is accepted reads back the same.
+//!
+//! A fuzzer runs these functions on what it makes up (`fuzz/libfuzzer`), a test on every input that
+//! was ever worth keeping (`fuzz/corpus`).
+
+#![expect(clippy::unwrap_used, reason = "a target fails by panicking")]
+
+use camino::Utf8Path;
+use package::archive::{self, ExtractOptions, Format, Limits, UnpackOptions};
+use package::id::{GroupName, PackageId, PackageName, UserName};
+use package::manifest::Manifest;
+use package::path::PackagePath;
+use package::pkginfo::PkgInfo;
+use package::sign::{KeyPair, PublicKey};
+
+/// Every target by name.
+pub const TARGETS: [(&str, fn(&[u8])); 9] = [
+    ("manifest", manifest),
+    ("pkginfo", pkginfo),
+    ("names", names),
+    ("tar", tar),
+    ("zip", zip),
+    ("buildinfo", buildinfo),
+    ("treeinfo", treeinfo),
+    ("distribution", distribution),
+    ("signature", signature),
+];
+
+/// A manifest that is read is written back byte for byte.
+pub fn manifest(data: &[u8]) {
+    if let Ok(manifest) = Manifest::parse(data) {
+        assert_eq!(manifest.to_json(), data);
+    }
+}
+
+/// A `pkginfo.json` that is read means the same when it is written.
+pub fn pkginfo(data: &[u8]) {
+    if let Ok(info) = PkgInfo::parse(data) {
+        assert_eq!(PkgInfo::parse(info.to_json().as_bytes()).unwrap(), info);
+    }
+}
+
+/// Names that are accepted are plain and read back.
+pub fn names(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(id) = text.parse::<PackageId>() {
+        assert_eq!(id.to_string(), text);
+        assert!(!text.contains(['/', '\n', '\0', ' ']));
+    }
+    if let Ok(path) = text.parse::<PackagePath>() {
+        assert!(!Utf8Path::new(path.as_str()).is_absolute());
+        assert!(path.components().all(|part| part != ".." && !part.is_empty()));
+    }
+    for name in [
+        text.parse::<PackageName>().map(String::from),
+        text.parse::<UserName>().map(String::from),
+        text.parse::<GroupName>().map(String::from),
+    ] {
+        assert!(name.is_err() || text.bytes().all(|byte| byte.is_ascii_graphic()));
+    }
+}
+
+/// A tar archive is unpacked whole, or refused without a trace.
+pub fn tar(data: &[u8]) {
+    unpack(data, Format::Tar, "a--1.tar");
+}
+
+/// A zip archive is unpacked whole, or refused without a trace.
+pub fn zip(data: &[u8]) {
+    unpack(data, Format::Zip, "a--1.zip");
+}
+
+fn unpack(data: &[u8], format: Format, name: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = Utf8Path::from_path(folder.path()).unwrap();
+    let archive = folder.join(name);
+    fs_err::write(&archive, data).unwrap();
+    let limits = Limits { total_bytes: 1 << 20, manifest_bytes: 1 << 20, entries: 1000 };
+    let (one, two) = (folder.join("one"), folder.join("two"));
+    let package = archive::unpack(&archive, &one, &UnpackOptions { limits, ..Default::default() });
+    let foreign = ExtractOptions { limits, ..Default::default() };
+    let foreign = archive::extract(&archive, format, &two, &foreign);
+    let mut left: Vec<String> =
+        folder.read_dir_utf8().unwrap().map(|entry| entry.unwrap().file_name().to_owned()).collect();
+    left.sort();
+    let expected = [(true, name), (package.is_ok(), "one"), (foreign.is_ok(), "two")];
+    let expected: Vec<&str> = expected.iter().filter(|(is, _)| *is).map(|(_, name)| *name).collect();
+    assert_eq!(left, expected);
+    if let Ok(unpacked) = package {
+        let found = archive::scan(&one, &package::Cancel::new()).unwrap();
+        assert_eq!(found, unpacked.manifest);
+    }
+}
+
+/// A `buildinfo.json` gives a tree or mistakes with places in it.
+pub fn buildinfo(data: &[u8]) {
+    load("a/buildinfo.json", data);
+}
+
+/// A `treeinfo.json` gives a tree or mistakes with places in it.
+pub fn treeinfo(data: &[u8]) {
+    load("treeinfo.json", data);
+}
+
+/// A `distribution.toml` gives a tree or mistakes with places in it.
+pub fn distribution(data: &[u8]) {
+    load("distribution.toml", data);
+}
+
+fn load(name: &str, data: &[u8]) {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = Utf8Path::from_path(folder.path()).unwrap();
+    fs_err::create_dir(folder.join("a")).unwrap();
+    fs_err::copy("/bin/true", folder.join("a/build")).unwrap();
+    fs_err::write(folder.join("a/buildinfo.json"), "{}").unwrap();
+    fs_err::write(folder.join(name), data).unwrap();
+    match build::tree::Tree::load(folder, &|_| unreachable!("there is no upstream.json")) {
+        Ok(_) => {}
+        Err(build::tree::LoadError::Mistakes(mistakes)) => {
+            assert!(mistakes.iter().all(|found| found.file.starts_with(folder) && !found.message.is_empty()));
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Nothing but a good signature verifies.
+pub fn signature(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    drop(PublicKey::parse(text));
+    let key = PublicKey::parse(&KeyPair::generate(None).unwrap().public).unwrap();
+    assert!(key.verify(b"content", text, "subject").is_err());
+}
