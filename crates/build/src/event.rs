@@ -86,7 +86,8 @@ pub enum Step {
 }
 
 /// How a package came about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum How {
     /// It was there.
     Cached,

@@ -31,8 +31,13 @@ pub(crate) type Inputs = BTreeMap<String, Input>;
 /// Everything in `folder` that a build can see.
 pub(crate) fn inputs(folder: &Utf8Path) -> io::Result<Inputs> {
     let mut inputs = Inputs::new();
-    visit(folder, folder, &mut |path, on_disk| {
-        inputs.insert(path.to_string(), input(on_disk)?);
+    visit(folder, folder, &mut |path, on_disk, found| {
+        let input = match found {
+            Found::Directory => Input::Directory,
+            Found::Link(says) => Input::Link(says),
+            Found::File { executable } => Input::File { sha256: Sha256::of_file(on_disk)?, executable },
+        };
+        inputs.insert(path.to_string(), input);
         Ok(())
     })?;
     Ok(inputs)
@@ -42,22 +47,22 @@ pub(crate) fn inputs(folder: &Utf8Path) -> io::Result<Inputs> {
 pub(crate) fn copy(folder: &Utf8Path, target: &Utf8Path) -> io::Result<Inputs> {
     fs_err::create_dir_all(target)?;
     let mut inputs = Inputs::new();
-    visit(folder, folder, &mut |path, on_disk| {
+    visit(folder, folder, &mut |path, on_disk, found| {
         let to = target.join(path);
-        let input = match input(on_disk)? {
-            Input::Directory => {
+        let input = match found {
+            Found::Directory => {
                 fs_err::create_dir(&to)?;
                 Input::Directory
             }
-            Input::Link(says) => {
+            Found::Link(says) => {
                 platform::symlink(&says, &to)?;
                 Input::Link(says)
             }
-            Input::File { executable, .. } => {
-                let content = fs_err::read(on_disk)?;
-                fs_err::write(&to, &content)?;
+            Found::File { executable } => {
+                fs_err::copy(on_disk, &to)?;
                 platform::set_mode(&to, if executable { 0o755 } else { 0o644 })?;
-                Input::File { sha256: Sha256::of(&content), executable }
+                // Of the copy, which is what the build sees.
+                Input::File { sha256: Sha256::of_file(&to)?, executable }
             }
         };
         inputs.insert(path.to_string(), input);
@@ -66,20 +71,29 @@ pub(crate) fn copy(folder: &Utf8Path, target: &Utf8Path) -> io::Result<Inputs> {
     Ok(inputs)
 }
 
-fn visit(
-    root: &Utf8Path,
-    folder: &Utf8Path,
-    see: &mut dyn FnMut(&Utf8Path, &Utf8Path) -> io::Result<()>,
-) -> io::Result<()> {
+/// What a look at a path finds.
+enum Found {
+    File { executable: bool },
+    Link(String),
+    Directory,
+}
+
+/// Who sees each path, relative and on disk, and what is there.
+type See<'a> = dyn FnMut(&Utf8Path, &Utf8Path, Found) -> io::Result<()> + 'a;
+
+fn visit(root: &Utf8Path, folder: &Utf8Path, see: &mut See<'_>) -> io::Result<()> {
     for entry in fs_err::read_dir(folder)? {
-        let path = Utf8PathBuf::from_path_buf(entry?.path())
-            .map_err(|path| io::Error::other(format!("the name of `{}` is not UTF-8", path.display())))?;
+        let path = Utf8PathBuf::from_path_buf(entry?.path()).map_err(|path| {
+            io::Error::other(format!("the name of `{}` is not UTF-8", path.display()))
+        })?;
         let relative = path.strip_prefix(root).expect("an entry lies in its folder");
         if is_left_out(relative) {
             continue;
         }
-        see(relative, &path)?;
-        if fs_err::symlink_metadata(&path)?.is_dir() {
+        let found = look(&path)?;
+        let is_folder = matches!(found, Found::Directory);
+        see(relative, &path, found)?;
+        if is_folder {
             visit(root, &path, see)?;
         }
     }
@@ -91,17 +105,16 @@ fn is_left_out(relative: &Utf8Path) -> bool {
     is_top && (relative.as_str().ends_with("buildinfo.json") || relative == ".git")
 }
 
-fn input(path: &Utf8Path) -> io::Result<Input> {
+fn look(path: &Utf8Path) -> io::Result<Found> {
     let metadata = fs_err::symlink_metadata(path)?;
     if metadata.is_dir() {
-        Ok(Input::Directory)
+        Ok(Found::Directory)
     } else if metadata.is_symlink() {
         let says = fs_err::read_link(path)?.into_os_string().into_string();
-        says.map(Input::Link)
+        says.map(Found::Link)
             .map_err(|_| io::Error::other(format!("what the link `{path}` says is not UTF-8")))
     } else if metadata.is_file() {
-        let executable = platform::is_executable(&metadata);
-        Ok(Input::File { sha256: Sha256::of_file(path)?, executable })
+        Ok(Found::File { executable: platform::is_executable(&metadata) })
     } else {
         Err(io::Error::other(format!("`{path}` is a device, pipe or socket")))
     }

@@ -90,7 +90,8 @@ impl Sandbox<'_> {
 
     /// Opens a shell in the sandbox on the user's terminal.
     pub(crate) fn shell(&self, terminal: &str) -> Result<(), SandboxError> {
-        let command = ["/bin/sh", "-c", "umask 022; exec \"${0}\" -i", "/bin/sh"];
+        let script = "umask 022; [ -x /bin/bash ] && exec /bin/bash -i; exec /bin/sh -i";
+        let command = ["/bin/sh", "-c", script];
         let program = self.program(&["--setenv", "TERM", terminal], &command)?;
         program.interact()?;
         Ok(())

@@ -103,9 +103,11 @@ pub enum SessionError {
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
     #[error("there is no package `{wanted}` in the tree")]
-    UnknownPackage { wanted: String, nearest: Option<String> },
-    #[error("there is no `{0}.treeinfo.json` in the tree")]
-    UnknownSet(Variant),
+    UnknownPackage { wanted: PackageName, nearest: Option<String> },
+    #[error("`{name}` has no variant {variant}")]
+    UnknownVariant { name: PackageName, variant: Variant, known: String },
+    #[error("there is no `{variant}.treeinfo.json` in the tree")]
+    UnknownSet { variant: Variant, known: String },
     #[error("cannot use the cache `{path}`")]
     Cache { path: Utf8PathBuf, source: io::Error },
     #[error("cannot prepare the sandbox of `{key}`")]
@@ -122,6 +124,8 @@ impl SessionError {
             Self::Identity(IdentityError::Source { source, .. }) => source.hint().map(str::to_owned),
             Self::Load(LoadError::Upstream(error)) => error.hint().map(str::to_owned),
             Self::UnknownPackage { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
+            Self::UnknownVariant { known, .. } => Some(format!("it has: {known}")),
+            Self::UnknownSet { known, .. } => Some(format!("there are: {known}")),
             Self::Shell { source, .. } => source.hint().map(str::to_owned),
             Self::Root(RootError::WrongDigest { .. }) => {
                 Some("if this is the root you want, put its digest into `distribution.toml`".to_owned())
@@ -247,9 +251,15 @@ impl Session {
         };
         let set = |variant: &Variant| {
             PackageSet::of(&self.tree, variant)
-                .ok_or_else(|| SessionError::UnknownSet(variant.clone()))
+                .ok_or_else(|| SessionError::UnknownSet { variant: variant.clone(), known: self.known_sets() })
         };
         variants.iter().map(set).collect()
+    }
+
+    fn known_sets(&self) -> String {
+        let named = self.tree.sets.keys().filter(|variant| **variant != Variant::Default);
+        let named = named.map(ToString::to_string);
+        named.chain(["default".to_owned()]).collect::<Vec<_>>().join(", ")
     }
 
     fn packages(&self, wanted: &[(PackageName, Option<Variant>)]) -> Result<Vec<PackageKey>, SessionError> {
@@ -261,11 +271,18 @@ impl Session {
             let before = keys.len();
             keys.extend(self.tree.components.keys().filter(is_wanted).cloned());
             if keys.len() == before {
-                let shown = variant.as_ref().map_or_else(
-                    || name.to_string(),
-                    |variant| PackageKey { name: name.clone(), variant: variant.clone() }.to_string(),
-                );
-                return Err(SessionError::UnknownPackage { wanted: shown, nearest: self.tree.nearest(name) });
+                let variants = self.tree.variants(name);
+                return Err(match variant {
+                    Some(variant) if !variants.is_empty() => SessionError::UnknownVariant {
+                        name: name.clone(),
+                        variant: variant.clone(),
+                        known: variants.join(", "),
+                    },
+                    _ => {
+                        let nearest = self.tree.nearest(name);
+                        SessionError::UnknownPackage { wanted: name.clone(), nearest }
+                    }
+                });
             }
         }
         Ok(keys)

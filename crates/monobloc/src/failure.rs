@@ -2,8 +2,11 @@
 
 use std::process::ExitCode;
 
+use camino::Utf8Path;
 use package::diagnostic::Diagnostic;
 use serde_json::{Value, json};
+
+use crate::render::plural;
 
 /// How a command ended well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +42,12 @@ impl Failure {
         Self { causes: build::causes(error), ..Self::new("") }
     }
 
+    /// The same of the file at `path`.
+    pub(crate) fn at(mut self, path: &Utf8Path) -> Self {
+        self.causes.insert(0, format!("`{path}`"));
+        self
+    }
+
     /// The same with advice.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
@@ -48,10 +57,8 @@ impl Failure {
     pub(crate) fn mistakes(diagnostics: Vec<Diagnostic>) -> Self {
         let errors =
             diagnostics.iter().filter(|found| found.severity == package::diagnostic::Severity::Error);
-        let message = match errors.count() {
-            1 => "the tree has 1 mistake; nothing was built".to_owned(),
-            count => format!("the tree has {count} mistakes; nothing was built"),
-        };
+        let count = plural(errors.count(), "mistake");
+        let message = format!("the tree has {count}; nothing was built");
         Self { diagnostics, ..Self::new(message) }
     }
 

@@ -5,7 +5,17 @@
 
 use std::fmt;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use crate::id::PackageId;
+
+/// The length of a secret key file's second line, decoded.
+const KEY_BYTES: usize = 158;
+/// Where it says how the key is encrypted; zeros: not at all.
+const KDF: std::ops::Range<usize> = 2..4;
+/// The checksum at its end.
+const CHECKSUM_BYTES: usize = 32;
 
 /// A secret key, which never shows itself.
 pub struct SecretKey(minisign::SecretKey);
@@ -28,6 +38,9 @@ pub enum SignatureError {
     /// Not a secret key, or the wrong password.
     #[error("cannot use the secret key: {0}")]
     SecretKey(String),
+    /// The key is encrypted.
+    #[error("the secret key is encrypted and needs its password")]
+    Password,
     /// Not a public key.
     #[error("cannot use the public key: {0}")]
     PublicKey(String),
@@ -68,13 +81,26 @@ impl KeyPair {
 }
 
 impl SecretKey {
-    /// Reads a secret key file of minisign.
+    /// Reads a secret key file of minisign; the password counts only if the key is encrypted.
     pub fn parse(text: &str, password: Option<String>) -> Result<Self, SignatureError> {
         let failed = |error: minisign::PError| SignatureError::SecretKey(error.to_string());
-        let key = minisign::SecretKeyBox::from_string(text).map_err(failed)?;
+        let malformed = || SignatureError::SecretKey("it is not a secret key file of minisign".to_owned());
+        let encoded = text.lines().nth(1).ok_or_else(malformed)?;
+        let bytes = STANDARD.decode(encoded.trim()).map_err(|_| malformed())?;
+        if bytes.len() != KEY_BYTES {
+            return Err(malformed());
+        }
+        let is_encrypted = bytes[KDF] != [0, 0];
         let key = match password {
-            Some(password) => key.into_secret_key(Some(password)),
-            None => key.into_unencrypted_secret_key(),
+            None if is_encrypted => return Err(SignatureError::Password),
+            Some(password) if is_encrypted => {
+                minisign::SecretKeyBox::from_string(text).and_then(|key| key.into_secret_key(Some(password)))
+            }
+            // The stock program leaves the checksum of a plain key blank, which the crate refuses.
+            _ if bytes[KEY_BYTES - CHECKSUM_BYTES..].iter().all(|byte| *byte == 0) => {
+                minisign::SecretKey::from_bytes(&bytes)
+            }
+            _ => minisign::SecretKeyBox::from_string(text).and_then(minisign::SecretKeyBox::into_unencrypted_secret_key),
         };
         key.map(Self).map_err(failed)
     }
@@ -220,6 +246,16 @@ mod tests {
                 "{result:?}"
             );
         }
+    }
+
+    #[test]
+    fn an_encrypted_key_needs_its_password_and_a_plain_one_ignores_it() {
+        let pair = KeyPair::generate(Some("secret".to_owned())).unwrap();
+        assert!(matches!(SecretKey::parse(&pair.secret, None), Err(SignatureError::Password)));
+        assert!(SecretKey::parse(&pair.secret, Some("wrong".to_owned())).is_err());
+        SecretKey::parse(&pair.secret, Some("secret".to_owned())).unwrap();
+        let plain = KeyPair::generate(None).unwrap();
+        SecretKey::parse(&plain.secret, Some("not needed".to_owned())).unwrap();
     }
 
     #[test]

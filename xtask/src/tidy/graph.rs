@@ -8,40 +8,25 @@ use serde_json::Value;
 
 use super::{Problem, array, line_where, string};
 
-/// Which crates of the workspace each of them may use. Tests may also use [`TESTING`].
-const MAY_USE: [(&str, &[&str]); 8] = [
-    ("monobloc-package", &[]),
-    ("monobloc-download", &["monobloc-package"]),
-    ("monobloc-build", &["monobloc-package", "monobloc-download"]),
-    (
-        "monobloc",
-        &["monobloc-package", "monobloc-download", "monobloc-build"],
-    ),
-    (TESTING, &[]),
-    (
-        "bench",
-        &[
-            "monobloc-package",
-            "monobloc-download",
-            "monobloc-build",
-            TESTING,
-        ],
-    ),
-    ("xtask", &[]),
-    (
-        "fuzz",
-        &[
-            "monobloc-package",
-            "monobloc-download",
-            "monobloc-build",
-            TESTING,
-        ],
-    ),
-];
+const PACKAGE: &str = "monobloc-package";
+const DOWNLOAD: &str = "monobloc-download";
+const BUILD: &str = "monobloc-build";
 const TESTING: &str = "monobloc-testing";
 
+/// Which crates of the workspace each of them may use. Tests may also use [`TESTING`].
+const MAY_USE: [(&str, &[&str]); 8] = [
+    (PACKAGE, &[]),
+    (DOWNLOAD, &[PACKAGE]),
+    (BUILD, &[PACKAGE, DOWNLOAD]),
+    ("monobloc", &[PACKAGE, DOWNLOAD, BUILD]),
+    (TESTING, &[]),
+    ("bench", &[PACKAGE, DOWNLOAD, BUILD, TESTING]),
+    ("fuzz", &[PACKAGE, DOWNLOAD, BUILD, TESTING]),
+    ("xtask", &[]),
+];
+
 /// What runs on a host stays small and synchronous, fit for a rescue shell.
-const WITHOUT_RUNTIME: [&str; 3] = ["monobloc-package", "monobloc-download", "monobloc-build"];
+const WITHOUT_RUNTIME: [&str; 3] = [PACKAGE, DOWNLOAD, BUILD];
 const RUNTIMES: [&str; 3] = ["tokio", "async-std", "smol"];
 
 /// A crate of the workspace.

@@ -2,6 +2,7 @@
 
 use camino::Utf8Path;
 use indexmap::IndexMap;
+use package::active;
 use package::diagnostic::Place;
 use package::distribution::Distribution;
 use package::id::{GroupName, PackageName, PackageVersion, UserName, Variant, VariantName};
@@ -11,9 +12,9 @@ use super::document::{Fields, Node, Reader, Value};
 use super::source;
 use crate::source::SourceSpec;
 
-const KEYS: [&str; 13] = [
-    "build_script", "docker", "environment", "group", "network", "requires", "single_source",
-    "sources", "state_directory", "sysctl", "username", "version_extra", "variant",
+const KEYS: [&str; 12] = [
+    "build_script", "docker", "environment", "group", "network", "requires", "single_source", "sources",
+    "state_directory", "sysctl", "username", "version_extra",
 ];
 
 /// Keys that the builder itself writes; a tree that sets them misunderstands something.
@@ -60,10 +61,11 @@ pub(super) fn read(
     name: &PackageName,
     variant: &Variant,
     folder: &Utf8Path,
-    distribution: &Distribution,
+    distribution: Option<&Distribution>,
 ) -> Option<BuildInfo> {
     let node = reader.json()?;
-    let fields = reader.object(&node, "buildinfo.json", &KEYS)?;
+    let fields = reader.map(&node, "buildinfo.json")?;
+    reader.unknown_keys(fields, "buildinfo.json", &KEYS, &RESERVED);
     for (key, _) in fields.iter().filter(|(key, _)| RESERVED.contains(&key.name.as_str())) {
         let message = format!("key `{}` is written by the builder and cannot be given", key.name);
         reader.error(&key.span, message, Some("remove it".to_owned()));
@@ -121,7 +123,7 @@ fn read_script(
         let message = format!("the build script `{script}` is not a file in the package's folder");
         reader.error(&span, message, None);
     } else if !crate::platform::is_executable(&metadata) {
-        let help = Some(format!("chmod +x {script}"));
+        let help = Some(format!("chmod +x {}", folder.join(script)));
         reader.error(&span, format!("the build script `{script}` is not executable"), help);
     }
 }
@@ -130,12 +132,14 @@ fn check_user(
     reader: &mut Reader<'_>,
     fields: Fields<'_>,
     info: &BuildInfo,
-    distribution: &Distribution,
+    distribution: Option<&Distribution>,
 ) {
     if let (Some(node), None) = (fields.get("group"), fields.get("username")) {
         reader.error(&node.span, "`group` is given without `username`", None);
     }
-    if let (Some(node), Some(user)) = (fields.get("username"), &info.username)
+    // Whose prefix it would have to be is not known if that file has mistakes.
+    if let (Some(node), Some(user), Some(distribution)) =
+        (fields.get("username"), &info.username, distribution)
         && !distribution.owns_user(user)
     {
         let prefix = distribution.user_prefix();
@@ -152,9 +156,11 @@ fn read_requires(reader: &mut Reader<'_>, node: &Node) -> Vec<Placed<Require>> {
             Value::Object(_) => {
                 // The reference ignores further keys, so does this.
                 let fields = reader.map(item, "a require")?;
-                let name = reader.required(fields, &item.span, "name", "a require")?;
-                let variant = reader.required(fields, &item.span, "variant", "a require")?;
-                Require { name: reader.parse(name, "name")?, variant: read_variant(reader, variant)? }
+                let name = reader.required(fields, &item.span, "name", "a require");
+                let variant = reader.required(fields, &item.span, "variant", "a require");
+                let name = name.and_then(|node| reader.parse(node, "name"));
+                let variant = variant.and_then(|node| read_variant(reader, node));
+                Require { name: name?, variant: variant? }
             }
             Value::String(_) => Require::of(reader.parse(item, "a require")?),
             _ => {
@@ -208,7 +214,15 @@ fn read_sources(
 
 fn read_environment(reader: &mut Reader<'_>, fields: Fields<'_>) -> IndexMap<String, Scalar> {
     let Some(node) = fields.get("environment") else { return IndexMap::new() };
-    scalars(reader, node, "environment")
+    let environment = scalars(reader, node, "environment");
+    let Value::Object(pairs) = &node.value else { return environment };
+    for (key, _) in pairs {
+        let value = environment.get(&key.name).map(ToString::to_string).unwrap_or_default();
+        if let Some(problem) = active::variable_problem(&key.name, &value) {
+            reader.error(&key.span, format!("environment: {problem}"), None);
+        }
+    }
+    environment
 }
 
 fn read_sysctl(reader: &mut Reader<'_>, fields: Fields<'_>) -> Sysctl {

@@ -3,33 +3,56 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use package::diagnostic::{Diagnostic, Place, Severity};
 use package::id::{PackageName, Variant};
 
-use super::document::nearest;
 use super::{PackageKey, Placed, Tree, TreeInfo};
+use crate::graph;
 
-/// Adds everything that is wrong to `diagnostics`.
-pub(super) fn check(tree: &Tree, diagnostics: &mut Vec<Diagnostic>) {
-    let mut check = Check { tree, diagnostics };
+/// Adds everything that is wrong to `diagnostics`. Of packages that are `unreadable` it is only
+/// known that they exist.
+pub(super) fn check(
+    tree: &Tree,
+    unreadable: &BTreeSet<PackageName>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let mut check = Check { tree, unreadable, diagnostics };
     check.requires();
     check.cycles();
     for (variant, info) in &tree.sets {
-        let file = tree.root.join(format!("{}treeinfo.json", variant.file_prefix()));
-        check.treeinfo(&file, info);
+        check.names(&treeinfo_file(tree, variant), info);
     }
-    if check.diagnostics.iter().all(|found| found.severity == Severity::Warning) {
+    // What a whole set needs can be told only when every part of it is right.
+    if check.is_clean() {
         check.closures();
     }
+    if check.is_clean() {
+        for (variant, info) in &tree.sets {
+            check.set(&treeinfo_file(tree, variant), info);
+        }
+    }
+}
+
+fn treeinfo_file(tree: &Tree, variant: &Variant) -> Utf8PathBuf {
+    tree.root.join(format!("{}treeinfo.json", variant.file_prefix()))
 }
 
 struct Check<'a> {
     tree: &'a Tree,
+    unreadable: &'a BTreeSet<PackageName>,
     diagnostics: &'a mut Vec<Diagnostic>,
 }
 
 impl Check<'_> {
+    fn is_clean(&self) -> bool {
+        self.diagnostics.iter().all(|found| found.severity == Severity::Warning)
+    }
+
+    fn exists(&self, wanted: &PackageKey) -> bool {
+        self.tree.components.contains_key(wanted) || self.unreadable.contains(&wanted.name)
+    }
+
     fn error(&mut self, file: &Utf8Path, place: &Place, message: String, help: Option<String>) {
         self.diagnostics.push(Diagnostic {
             severity: Severity::Error,
@@ -42,19 +65,12 @@ impl Check<'_> {
 
     /// What to say of a package that the tree does not have.
     fn unknown(&self, wanted: &PackageKey) -> (String, Option<String>) {
-        let variants: Vec<String> = self
-            .tree
-            .components
-            .keys()
-            .filter(|key| key.name == wanted.name)
-            .map(|key| key.variant.to_string())
-            .collect();
+        let variants = self.tree.variants(&wanted.name);
         if !variants.is_empty() {
             let help = format!("it has: {}", variants.join(", "));
             return (format!("`{}` has no variant {}", wanted.name, wanted.variant), Some(help));
         }
-        let names = self.tree.components.keys().map(|key| key.name.as_str());
-        let help = nearest(wanted.name.as_str(), names).map(|near| format!("did you mean `{near}`?"));
+        let help = self.tree.nearest(&wanted.name).map(|near| format!("did you mean `{near}`?"));
         (format!("there is no package `{}` in the tree", wanted.name), help)
     }
 
@@ -62,7 +78,7 @@ impl Check<'_> {
         for (key, component) in &self.tree.components {
             for require in &component.info.requires {
                 let wanted = PackageKey::from(&require.value);
-                if !self.tree.components.contains_key(&wanted) {
+                if !self.exists(&wanted) {
                     let (message, help) = self.unknown(&wanted);
                     self.error(&component.file, &require.place, message, help);
                 } else if wanted.name == key.name {
@@ -106,10 +122,13 @@ impl Check<'_> {
         done.insert(key.clone());
     }
 
-    fn treeinfo(&mut self, file: &Utf8Path, info: &TreeInfo) {
+    /// Every package that a treeinfo file names must exist.
+    fn names(&mut self, file: &Utf8Path, info: &TreeInfo) {
         let lists = [&info.exclude, &info.core_package_list, &info.bootstrap_package_list];
         for name in lists.into_iter().flatten() {
-            if !self.tree.components.keys().any(|key| key.name == name.value) {
+            let is_known = self.tree.components.keys().any(|key| key.name == name.value)
+                || self.unreadable.contains(&name.value);
+            if !is_known {
                 let wanted = PackageKey { name: name.value.clone(), variant: Variant::Default };
                 let (message, help) = self.unknown(&wanted);
                 self.error(file, &name.place, message, help);
@@ -117,28 +136,23 @@ impl Check<'_> {
         }
         for (name, variant) in &info.variants {
             let wanted = PackageKey { name: name.clone(), variant: variant.value.clone() };
-            if !self.tree.components.contains_key(&wanted) {
+            if !self.exists(&wanted) {
                 let (message, help) = self.unknown(&wanted);
                 self.error(file, &variant.place, message, help);
             }
-        }
-        if self.diagnostics.iter().all(|found| found.severity == Severity::Warning) {
-            self.set(file, info);
         }
     }
 
     /// Every package of a set must be in the variant that the set says, and not be left out.
     fn set(&mut self, file: &Utf8Path, info: &TreeInfo) {
         let tree = self.tree;
-        let set = crate::graph::closure(tree, crate::graph::core(tree, info));
-        let bootstrap = crate::graph::closure(tree, crate::graph::bootstrap(info, &set));
-        let none = Place { line: 1, column: 1, length: 1, text: String::new() };
+        let set = graph::closure(tree, graph::core(tree, info));
+        let bootstrap = graph::closure(tree, graph::bootstrap(info, &set));
         for key in &set {
-            let needed_by = self.needed_by(key, &set);
-            let (place_file, place) = needed_by.unwrap_or((file.to_owned(), none.clone()));
+            let (at, place) = self.origin(key, file, info, &set);
             if info.excludes(&key.name) {
                 let message = format!("`{}` is needed, but `{file}` excludes it", key.name);
-                self.error(&place_file, &place, message, None);
+                self.error(&at, &place, message, None);
             }
             let wanted = info.variant(&key.name);
             if key.variant != wanted {
@@ -146,44 +160,74 @@ impl Check<'_> {
                     "`{}` is needed in variant {}, but in the set of `{file}` it is {wanted}",
                     key.name, key.variant
                 );
-                self.error(&place_file, &place, message, Some("change `variants` there, or the require".to_owned()));
-            }
-            if !tree.components.contains_key(key) {
+                let help = Some("change `variants` there, or the require".to_owned());
+                self.error(&at, &place, message, help);
+            } else if !tree.components.contains_key(key) {
                 let (message, help) = self.unknown(key);
-                self.error(&place_file, &place, message, help);
+                self.error(&at, &place, message, help);
             }
         }
         for key in bootstrap.difference(&set) {
-            let place = info.bootstrap_package_list.iter().map(|name| &name.place).next().unwrap_or(&none).clone();
-            let message = format!("`{key}` is in the bootstrap but not in the set");
-            self.error(file, &place, message, Some("add it to `core_package_list`".to_owned()));
+            let (at, place) = self.origin(key, file, info, &bootstrap);
+            let message = format!("`{key}` is in the bootstrap of `{file}` but not in its set");
+            self.error(&at, &place, message, Some("add it to `core_package_list`".to_owned()));
         }
     }
 
-    fn needed_by(&self, key: &PackageKey, set: &BTreeSet<PackageKey>) -> Option<(camino::Utf8PathBuf, Place)> {
-        set.iter().filter_map(|other| self.tree.components.get(other)).find_map(|component| {
+    /// Why a package is in a set: the list that names it, or the package that requires it.
+    fn origin(
+        &self,
+        key: &PackageKey,
+        file: &Utf8Path,
+        info: &TreeInfo,
+        set: &BTreeSet<PackageKey>,
+    ) -> (Utf8PathBuf, Place) {
+        let lists = [&info.core_package_list, &info.bootstrap_package_list];
+        let listed = lists.into_iter().flatten().find(|name| name.value == key.name);
+        if let Some(listed) = listed {
+            return (file.to_owned(), listed.place.clone());
+        }
+        let required = set.iter().filter_map(|other| self.tree.components.get(other)).find_map(|component| {
             let requires = &component.info.requires;
             let require: &Placed<_> =
                 requires.iter().find(|require| PackageKey::from(&require.value) == *key)?;
             Some((component.file.clone(), require.place.clone()))
-        })
+        });
+        let top = Place { line: 1, column: 1, length: 1, text: String::new() };
+        required.unwrap_or((file.to_owned(), top))
     }
 
-    /// No package may need two variants of another one, by whatever way.
+    /// No package may need two variants of another one, by whatever way. Told once, of the package
+    /// where the two ways meet.
     fn closures(&mut self) {
-        for (key, component) in &self.tree.components {
-            let mut variants: BTreeMap<PackageName, Variant> = BTreeMap::new();
-            let direct = component.info.requires.iter().map(|require| PackageKey::from(&require.value));
-            for needed in crate::graph::closure(self.tree, direct) {
-                let first = variants.entry(needed.name.clone()).or_insert(needed.variant.clone());
-                if *first != needed.variant {
-                    let message = format!(
-                        "`{key}` needs `{}` in two variants: {first} and {}",
-                        needed.name, needed.variant
-                    );
-                    let place = component.info.requires[0].place.clone();
+        let tree = self.tree;
+        let mut meet = BTreeSet::new();
+        for key in graph::order(tree, &tree.components.keys().cloned().collect()) {
+            let component = &tree.components[&key];
+            let mut ways: BTreeMap<PackageName, BTreeMap<Variant, &Placed<_>>> = BTreeMap::new();
+            for require in &component.info.requires {
+                for needed in graph::closure(tree, [PackageKey::from(&require.value)]) {
+                    ways.entry(needed.name).or_default().entry(needed.variant).or_insert(require);
+                }
+            }
+            let is_above = |require: &Placed<package::pkginfo::Require>| {
+                meet.contains(&PackageKey::from(&require.value))
+            };
+            if component.info.requires.iter().any(is_above) {
+                meet.insert(key);
+                continue;
+            }
+            for (name, variants) in ways.iter().filter(|(_, variants)| variants.len() > 1) {
+                let told: Vec<String> = variants
+                    .iter()
+                    .map(|(variant, require)| format!("{variant} by its require {}", require.value))
+                    .collect();
+                let message = format!("`{key}` needs `{name}` in two variants: {}", told.join(", "));
+                let place = variants.values().next_back().map(|require| require.place.clone());
+                if let Some(place) = place {
                     self.error(&component.file, &place, message, None);
                 }
+                meet.insert(key.clone());
             }
         }
     }

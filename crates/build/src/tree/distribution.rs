@@ -4,7 +4,7 @@ use camino::Utf8PathBuf;
 use package::Sha256;
 use package::distribution::Distribution;
 
-use super::document::{Fields, Reader};
+use super::document::{Node, Reader};
 
 const KEYS: [&str; 6] =
     ["build", "config_directory", "install_root", "name", "state_directory", "version"];
@@ -22,38 +22,50 @@ pub struct PinnedRoot {
 pub(super) fn read(reader: &mut Reader<'_>) -> Option<(Distribution, Option<PinnedRoot>)> {
     let node = reader.toml()?;
     let fields = reader.object(&node, "distribution.toml", &KEYS)?;
-    let name_node = reader.required(fields, &(0..0), "name", "distribution.toml");
-    let version_node = reader.required(fields, &(0..0), "version", "distribution.toml");
-    let name = reader.string(name_node?, "name")?;
-    if !is_name(name) {
-        let message = format!(
-            "`{name}` cannot be a distribution's name: expected a lower-case letter, then letters, digits and `-`"
-        );
-        reader.error(&name_node?.span, message, None);
-        return None;
-    }
-    let version = reader.string(version_node?, "version")?;
-    let mut distribution = Distribution::named(name, version);
-    for (key, path) in [
-        ("install_root", &mut distribution.install_root),
-        ("config_directory", &mut distribution.config_directory),
-        ("state_directory", &mut distribution.state_directory),
+    let name = reader.required(fields, &(0..0), "name", "distribution.toml");
+    let version = reader.required(fields, &(0..0), "version", "distribution.toml");
+    let name = name.and_then(|node| read_name(reader, node));
+    let version = version.and_then(|node| reader.string(node, "version"));
+    let paths = ["install_root", "config_directory", "state_directory"]
+        .map(|key| fields.get(key).map(|node| absolute_path(reader, node, key)));
+    let root = fields.get("build").map(|node| read_root(reader, node));
+    let mut distribution = Distribution::named(name?, version?);
+    let [install_root, config_directory, state_directory] = paths;
+    for (given, path) in [
+        (install_root, &mut distribution.install_root),
+        (config_directory, &mut distribution.config_directory),
+        (state_directory, &mut distribution.state_directory),
     ] {
-        if let Some(given) = absolute_path(reader, fields, key) {
-            *path = given;
+        if let Some(given) = given {
+            *path = given?;
         }
     }
-    let root = match fields.get("build") {
-        Some(node) => {
-            let build = reader.object(node, "[build]", &["root", "root_sha256"])?;
-            let path = reader.required(build, &node.span, "root", "[build]")?;
-            let sha256 = reader.required(build, &node.span, "root_sha256", "[build]")?;
-            let path = reader.string(path, "root")?.into();
-            Some(PinnedRoot { path, sha256: reader.parse(sha256, "root_sha256")? })
-        }
-        None => None,
-    };
-    Some((distribution, root))
+    match root {
+        Some(root) => Some((distribution, Some(root?))),
+        None => Some((distribution, None)),
+    }
+}
+
+fn read_root(reader: &mut Reader<'_>, node: &Node) -> Option<PinnedRoot> {
+    let build = reader.object(node, "[build]", &["root", "root_sha256"])?;
+    let path = reader.required(build, &node.span, "root", "[build]");
+    let sha256 = reader.required(build, &node.span, "root_sha256", "[build]");
+    let path = path.and_then(|node| reader.string(node, "root"));
+    let sha256 = sha256.and_then(|node| reader.parse(node, "root_sha256"));
+    Some(PinnedRoot { path: path?.into(), sha256: sha256? })
+}
+
+fn read_name<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<&'n str> {
+    let name = reader.string(node, "name")?;
+    if is_name(name) {
+        return Some(name);
+    }
+    let message = format!(
+        "`{name}` cannot be a distribution's name: expected a lower-case letter, then up to 23 \
+         lower-case letters, digits and `-`, without `-` at the end"
+    );
+    reader.error(&node.span, message, None);
+    None
 }
 
 fn is_name(name: &str) -> bool {
@@ -66,8 +78,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// A path that can stand in unit files, scripts and mount tables without quotes.
-fn absolute_path(reader: &mut Reader<'_>, fields: Fields<'_>, key: &str) -> Option<Utf8PathBuf> {
-    let node = fields.get(key)?;
+fn absolute_path(reader: &mut Reader<'_>, node: &Node, key: &str) -> Option<Utf8PathBuf> {
     let text = reader.string(node, key)?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
     let is_good = text.strip_prefix('/').is_some_and(|rest| {

@@ -147,17 +147,22 @@ impl<'a> Reader<'a> {
     /// An object with only `known` keys, each once.
     pub(crate) fn object<'n>(&mut self, node: &'n Node, what: &str, known: &[&str]) -> Option<Fields<'n>> {
         let fields = self.map(node, what)?;
-        for (key, _) in fields.iter() {
-            if !known.contains(&key.name.as_str()) {
-                let help = nearest(&key.name, known.iter().copied())
-                    .map_or_else(
-                        || format!("known keys: {}", known.join(", ")),
-                        |known| format!("did you mean `{known}`?"),
-                    );
-                self.error(&key.span, format!("unknown key `{}` in {what}", key.name), Some(help));
-            }
-        }
+        self.unknown_keys(fields, what, known, &[]);
         Some(fields)
+    }
+
+    /// Reports every key that is neither `known` nor `handled` elsewhere.
+    pub(crate) fn unknown_keys(&mut self, fields: Fields<'_>, what: &str, known: &[&str], handled: &[&str]) {
+        for (key, _) in fields.iter() {
+            if known.contains(&key.name.as_str()) || handled.contains(&key.name.as_str()) {
+                continue;
+            }
+            let help = nearest(&key.name, known.iter().copied()).map_or_else(
+                || format!("known keys: {}", known.join(", ")),
+                |known| format!("did you mean `{known}`?"),
+            );
+            self.error(&key.span, format!("unknown key `{}` in {what}", key.name), Some(help));
+        }
     }
 
     /// An object with any keys, each once.
@@ -243,7 +248,11 @@ impl<'a> Reader<'a> {
 
 /// The known name that was most likely meant.
 pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let scored = known.map(|known| (strsim::jaro_winkler(name, known), known));
+    let scored = known.map(|known| {
+        // One slip of the finger is always close, however short the name.
+        let is_slip = strsim::osa_distance(name, known) == 1 && name.len() > 1;
+        (if is_slip { 1.0 } else { strsim::jaro_winkler(name, known) }, known)
+    });
     let best = scored.max_by(|left, right| left.0.total_cmp(&right.0))?;
     (best.0 > 0.75).then_some(best.1)
 }

@@ -1,6 +1,6 @@
 //! Reads a tree from disk.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -33,31 +33,31 @@ impl Tree {
     /// Loads the tree at `root`; `upstream` is called if it has an `upstream.json`.
     pub fn load(root: &Utf8Path, upstream: &Upstream<'_>) -> Result<Self, LoadError> {
         let mut load = Load::default();
-        load.distribution_file(root)?;
+        load.distribution_file(root);
         load.folder(root)?;
         let file = root.join("upstream.json");
         if file.exists()
             && let Some(spec) = load.file(&file, |reader| {
                 let node = reader.json()?;
                 source::read(reader, &node)
-            })?
+            })
         {
             let checkout = upstream(&spec).map_err(LoadError::Upstream)?;
             load.upstream(&file, &checkout)?;
         }
         let tree = Self {
             root: root.to_owned(),
-            distribution: load.distribution,
+            distribution: load.distribution.unwrap_or_default(),
             build_root: load.build_root,
             components: load.components,
             sets: load.sets,
             warnings: Vec::new(),
         };
-        // Checks across files would only repeat what is wrong inside of one.
-        let is_readable = load.diagnostics.iter().all(|found| found.severity == Severity::Warning);
-        if is_readable {
-            check::check(&tree, &mut load.diagnostics);
-        }
+        check::check(&tree, &load.unreadable, &mut load.diagnostics);
+        load.diagnostics.sort_by_key(|found| {
+            let place = found.place.as_ref().map(|place| (place.line, place.column));
+            (found.file.clone(), place)
+        });
         if load.diagnostics.iter().any(|found| found.severity == Severity::Error) {
             return Err(LoadError::Mistakes(load.diagnostics));
         }
@@ -68,9 +68,12 @@ impl Tree {
 /// What was read so far.
 #[derive(Default)]
 struct Load {
-    distribution: Distribution,
+    /// `None` if there is a file that does not say it.
+    distribution: Option<Distribution>,
     build_root: Option<PinnedRoot>,
     components: BTreeMap<PackageKey, Component>,
+    /// Packages that exist, but whose file cannot be read.
+    unreadable: BTreeSet<PackageName>,
     sets: BTreeMap<Variant, TreeInfo>,
     diagnostics: Vec<Diagnostic>,
 }
@@ -81,16 +84,29 @@ impl Load {
         &mut self,
         file: &Utf8Path,
         read: impl FnOnce(&mut Reader<'_>) -> Option<T>,
-    ) -> io::Result<Option<T>> {
-        let bytes = fs_err::read(file)?;
-        let Ok(text) = String::from_utf8(bytes) else {
-            self.mistake(file, "it is not UTF-8", None);
-            return Ok(None);
+    ) -> Option<T> {
+        let bytes = match fs_err::read(file) {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.mistake(file, format!("it cannot be read: {error}"), None);
+                return None;
+            }
+        };
+        let text = match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => {
+                let (good, bytes) = (error.utf8_error().valid_up_to(), error.into_bytes());
+                let text = String::from_utf8_lossy(&bytes);
+                let mut reader = Reader::new(file, &text);
+                reader.error(&(good..good + 1), "not valid UTF-8", None);
+                self.diagnostics.append(&mut reader.diagnostics);
+                return None;
+            }
         };
         let mut reader = Reader::new(file, &text);
         let value = read(&mut reader);
         self.diagnostics.append(&mut reader.diagnostics);
-        Ok(value)
+        value
     }
 
     fn mistake(&mut self, file: &Utf8Path, message: impl Into<String>, help: Option<&str>) {
@@ -103,17 +119,15 @@ impl Load {
         });
     }
 
-    fn distribution_file(&mut self, root: &Utf8Path) -> io::Result<()> {
+    fn distribution_file(&mut self, root: &Utf8Path) {
         let file = root.join("distribution.toml");
         if !file.exists() {
-            return Ok(());
-        }
-        if let Some((distribution, build_root)) = self.file(&file, distribution::read)? {
-            self.distribution = distribution;
+            self.distribution = Some(Distribution::default());
+        } else if let Some((distribution, build_root)) = self.file(&file, distribution::read) {
+            self.distribution = Some(distribution);
             self.build_root =
                 build_root.map(|pinned| PinnedRoot { path: root.join(pinned.path), ..pinned });
         }
-        Ok(())
     }
 
     /// Reads every package folder and treeinfo file of a tree.
@@ -122,7 +136,7 @@ impl Load {
             if path.is_dir() {
                 self.package_folder(&name, &path)?;
             } else if let Some(variant) = self.variant_of(&path, &name, "treeinfo.json")
-                && let Some(info) = self.file(&path, treeinfo::read)?
+                && let Some(info) = self.file(&path, treeinfo::read)
             {
                 self.sets.insert(variant, info);
             }
@@ -148,11 +162,16 @@ impl Load {
             };
             let distribution = self.distribution.clone();
             let info = self.file(&file, |reader| {
-                buildinfo::read(reader, &name, &variant, folder, &distribution)
-            })?;
-            if let Some(info) = info {
-                let component = Component { folder: folder.to_owned(), file, info };
-                self.components.insert(PackageKey { name, variant }, component);
+                buildinfo::read(reader, &name, &variant, folder, distribution.as_ref())
+            });
+            match info {
+                Some(info) => {
+                    let component = Component { folder: folder.to_owned(), file, info };
+                    self.components.insert(PackageKey { name, variant }, component);
+                }
+                None => {
+                    self.unreadable.insert(name);
+                }
             }
         }
         Ok(())

@@ -76,6 +76,12 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// The variants that the package `name` has.
+    pub fn variants(&self, name: &PackageName) -> Vec<String> {
+        let keys = self.components.keys().filter(|key| key.name == *name);
+        keys.map(|key| key.variant.to_string()).collect()
+    }
+
     /// The package whose name is most like `name`.
     pub fn nearest(&self, name: &PackageName) -> Option<String> {
         let names = self.components.keys().map(|key| key.name.as_str());

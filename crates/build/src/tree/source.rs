@@ -5,7 +5,7 @@ use std::str::FromStr;
 use download::Checksum;
 
 use super::document::{Fields, Node, Reader, nearest};
-use crate::source::{InvalidValue, Pinned, Registry, SourceSpec};
+use crate::source::{InvalidValue, Pinned, Registry, SourceSpec, SourceUrl};
 
 /// The kinds and the keys that each must have besides `kind`.
 const KINDS: [(&str, &[&str]); 8] = [
@@ -44,11 +44,12 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<SourceSpec> {
     };
     let known: Vec<&str> =
         ["kind"].iter().chain(*required).chain(optional(kind)).copied().collect();
-    reader.object(node, &format!("a source of kind `{kind}`"), &known)?;
-    let mut source = Source { reader, fields, node, kind };
-    // Every missing key is reported, so none is asked for with `?` first.
-    let missing = required.iter().filter(|name| source.text(name).is_none()).count();
-    if missing == 0 { source.spec() } else { None }
+    let what = format!("a source of kind `{kind}`");
+    reader.unknown_keys(fields, &what, &known, &[]);
+    for name in *required {
+        reader.required(fields, &node.span, name, &what);
+    }
+    Source { reader, fields, node, kind }.spec()
 }
 
 struct Source<'r, 'a, 'n> {
@@ -59,48 +60,62 @@ struct Source<'r, 'a, 'n> {
 }
 
 impl Source<'_, '_, '_> {
-    fn text(&mut self, name: &str) -> Option<String> {
-        let what = format!("a source of kind `{}`", self.kind);
-        let node = self.reader.required(self.fields, &self.node.span, name, &what)?;
-        self.reader.string(node, name).map(str::to_owned)
-    }
-
     fn parse<T: FromStr<Err: std::fmt::Display>>(&mut self, name: &str) -> Option<T> {
         let node = self.fields.get(name)?;
         self.reader.parse(node, name)
     }
 
+    /// Every value is read before any is needed, so that every mistake is found.
     fn spec(&mut self) -> Option<SourceSpec> {
         Some(match self.kind {
-            "git" => SourceSpec::Git {
-                url: self.parse("git")?,
-                commit: self.parse("ref")?,
-                ref_origin: self.parse("ref_origin")?,
-            },
+            "git" => {
+                let (url, commit) = (self.parse("git"), self.parse("ref"));
+                let ref_origin = self.parse("ref_origin");
+                SourceSpec::Git { url: url?, commit: commit?, ref_origin: ref_origin? }
+            }
             "git_local" => SourceSpec::GitLocal { rel_path: self.parse("rel_path")? },
-            "url" => SourceSpec::Url { url: self.parse("url")?, checksum: self.checksum()? },
+            "url" => {
+                let (url, checksum) = (self.parse("url"), self.checksum());
+                SourceSpec::Url { url: url?, checksum: checksum? }
+            }
             "url_extract" => {
-                SourceSpec::UrlExtract { url: self.parse("url")?, checksum: self.checksum()? }
+                let (url, checksum) = (self.archive_url(), self.checksum());
+                SourceSpec::UrlExtract { url: url?, checksum: checksum? }
             }
             "crate" => SourceSpec::Crate(self.pinned(Registry::Crate)?),
             "pypi" => SourceSpec::Pypi(self.pinned(Registry::Pypi)?),
             "npm" => SourceSpec::Npm(self.pinned(Registry::Npm)?),
-            "deb" => SourceSpec::Deb {
-                package: self.pinned(Registry::Deb)?,
-                architecture: self.parse("architecture"),
-            },
+            "deb" => {
+                let (package, given) = (self.pinned(Registry::Deb), self.fields.get("architecture"));
+                let architecture = self.parse("architecture");
+                if given.is_some() && architecture.is_none() {
+                    return None;
+                }
+                SourceSpec::Deb { package: package?, architecture }
+            }
             kind => unreachable!("`{kind}` is not in the table"),
         })
     }
 
+    /// A URL whose name tells an archive format.
+    fn archive_url(&mut self) -> Option<SourceUrl> {
+        let url: SourceUrl = self.parse("url")?;
+        if let (Err(error), Some(node)) = (url.format(), self.fields.get("url")) {
+            self.reader.error(&node.span, error.to_string(), None);
+            return None;
+        }
+        Some(url)
+    }
+
     fn pinned(&mut self, registry: Registry) -> Option<Pinned> {
-        let (name, version) = (self.text("name")?, self.text("version")?);
+        let (name, version) = (self.parse::<String>("name"), self.parse::<String>("version"));
+        let sha256 = self.parse("sha256");
+        let (name, version) = (name?, version?);
         let name_is_good = self.good("name", &registry.check_name(&name));
         let version_is_good = self.good("version", &registry.check_version(&version));
-        let sha256 = self.parse("sha256")?;
-        (name_is_good && version_is_good)
-            .then(|| Pinned::new(registry, &name, &version, sha256).ok())
-            .flatten()
+        let is_good = name_is_good && version_is_good;
+        let sha256 = sha256?;
+        is_good.then(|| Pinned::new(registry, &name, &version, sha256).ok()).flatten()
     }
 
     fn good(&mut self, key: &str, result: &Result<(), InvalidValue>) -> bool {
@@ -115,7 +130,7 @@ impl Source<'_, '_, '_> {
         match (self.fields.get("sha256"), self.fields.get("sha1")) {
             (Some(_), _) => self.parse("sha256").map(Checksum::Sha256),
             (None, Some(node)) => {
-                let help = "add `sha256`; a file with a chosen SHA-1 can be forged";
+                let help = "add `sha256`: two files with the same SHA-1 can be made";
                 let message = "this source is verified with SHA-1 only";
                 self.reader.warn(&node.span, message, Some(help.to_owned()));
                 self.parse("sha1").map(Checksum::Sha1)

@@ -257,7 +257,6 @@ fn results_that_cannot_be_packages_are_refused_with_the_reason_and_not_kept() {
         ("", "mkdir $PKG_PATH/dcos.target.wants/a.d", "a folder among its units"),
         ("", "mkfifo $PKG_PATH/pipe", "`pipe`: it is a device, pipe or socket"),
         ("", "mkdir $PKG_PATH/etc $PKG_PATH/etc_master; touch $PKG_PATH/etc/x $PKG_PATH/etc_master/x", "`etc/x` is brought by"),
-        (r#"{"environment":{"PATH":"x"}}"#, "", "which the installation sets"),
         (r#"{"sysctl":{"a":{"net.x":1}}}"#, "touch $PKG_PATH/x", "no `.service` file"),
         (r#"{"sysctl":{"a":{"net.x":1}}}"#, "touch $PKG_PATH/b.service", "names the service `a`"),
     ] {

@@ -168,7 +168,7 @@ fn no_package_needs_two_variants_of_another_one() {
         ("c/x.buildinfo.json", ""),
         ("c/x.build", ""),
     ];
-    assert_snapshot!(mistakes(&files), @"a/buildinfo.json:1:15: `a` needs `c` in two variants: x and <default>");
+    assert_snapshot!(mistakes(&files), @"a/buildinfo.json:1:15: `a` needs `c` in two variants: x by its require c (variant x), <default> by its require b");
 }
 
 #[test]
@@ -213,9 +213,9 @@ fn a_file_that_is_not_utf8_is_named() {
         ("distribution.toml", bytes),
     ]);
     assert_snapshot!(load(Utf8Path::from_path(folder.path()).unwrap()), @"
-    a/buildinfo.json: it is not UTF-8
-    distribution.toml: it is not UTF-8
-    treeinfo.json: it is not UTF-8
+    a/buildinfo.json:1:19: not valid UTF-8
+    distribution.toml:1:19: not valid UTF-8
+    treeinfo.json:1:19: not valid UTF-8
     ");
 }
 
@@ -246,7 +246,7 @@ fn sha1_and_docker_are_warnings() {
     warning: a/buildinfo.json:1:12: `docker` has no effect
       help: builds run in a sandbox on this machine's root, or on the root file system that `distribution.toml` names
     warning: a/buildinfo.json:3:11: this source is verified with SHA-1 only
-      help: add `sha256`; a file with a chosen SHA-1 can be forged
+      help: add `sha256`: two files with the same SHA-1 can be made
     "#);
 }
 
@@ -278,9 +278,7 @@ fn ten_mistakes_in_several_files_are_reported_in_one_go() {
     a/buildinfo.json:4:3: unknown key `usrname` in buildinfo.json
       help: did you mean `username`?
     b/buildinfo.json:2:29: unknown kind of source `gti`
-      help: known kinds: git, git_local, url, url_extract, crate, pypi, npm, deb
-    b/buildinfo.json:3:15: user `dcos_b` does not start with `atoll_`
-      help: rename it to `atoll_…`
+      help: did you mean `git`?
     c/buildinfo.json:1:1: not valid JSON: EOF while parsing an object
     distribution.toml:3:16: install_root cannot be `opt`
       help: expected an absolute path of letters, digits and `._-`, outside the system's own folders
@@ -346,4 +344,50 @@ fn a_tree_of_the_reference_loads_unchanged_and_makes_two_sets() {
             "{key}"
         );
     }
+}
+
+#[test]
+fn a_set_that_names_a_package_without_default_variant_must_say_which() {
+    let files = [
+        (
+            "treeinfo.json",
+            "{\n \"core_package_list\": [\"a\", \"b\"]}",
+        ),
+        ("a/buildinfo.json", ""),
+        ("a/build", ""),
+        ("b/x.buildinfo.json", ""),
+        ("b/x.build", ""),
+    ];
+    assert_snapshot!(mistakes(&files), @"
+    treeinfo.json:2:29: `b` has no variant <default>
+      help: it has: x
+    ");
+}
+
+#[test]
+fn mistakes_across_files_are_reported_with_those_inside_of_files() {
+    let files = [
+        ("treeinfo.json", r#"{"core_package_list": ["aa"]}"#),
+        ("a/buildinfo.json", r#"{"requires": ["c"]}"#),
+        ("a/build", ""),
+        ("b/buildinfo.json", r#"{"state": true}"#),
+        ("b/build", ""),
+    ];
+    assert_snapshot!(mistakes(&files), @"
+    a/buildinfo.json:1:15: there is no package `c` in the tree
+    b/buildinfo.json:1:2: unknown key `state` in buildinfo.json
+      help: did you mean `state_directory`?
+    treeinfo.json:1:24: there is no package `aa` in the tree
+      help: did you mean `a`?
+    ");
+}
+
+#[test]
+fn a_mistake_in_the_distribution_is_not_repeated_for_every_user() {
+    let files = [
+        ("distribution.toml", "name = 'atoll'\n"),
+        ("a/buildinfo.json", r#"{"username": "atoll_a"}"#),
+        ("a/build", ""),
+    ];
+    assert_snapshot!(mistakes(&files), @"distribution.toml:1:1: distribution.toml lacks the key `version`");
 }

@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::render::{Output, Progress, bytes, seconds};
+use crate::render::{Output, Progress, bytes, plural, seconds};
 
 /// Make packages from a tree of components
 ///
@@ -102,6 +102,11 @@ pub(crate) fn run(
     if let Some(package) = &arguments.shell {
         let key = plan.order.iter().find(|key| key.name == *package);
         let key = key.ok_or_else(|| Failure::new(format!("there is no package `{package}`")))?;
+        output.note(&format!(
+            "the sandbox of {key}: sources in /pkg/src, the result in $PKG_PATH, the script is \
+             /pkg/build/{}; leave with `exit`",
+            session.tree.components[key].info.build_script
+        ));
         let terminal = context.variable("TERM").unwrap_or("dumb");
         session.shell(&plan, key, terminal, &progress).map_err(failure)?;
         return Ok(Outcome::Done);
@@ -182,7 +187,11 @@ fn explain(session: &Session, plan: &Plan, output: &Output) -> Result<Outcome, F
             json!({ "name": key.name, "variant": key.variant, "id": plan.identities[key].id, "cached": cached, "reasons": reasons })
         });
         let packages: Vec<Value> = packages.collect();
-        output.json(&json!({ "schema": "monobloc.build.explain/1", "packages": packages }))?;
+        output.json(&json!({
+            "schema": "monobloc.build.explain/1",
+            "warnings": session.tree.warnings,
+            "packages": packages,
+        }))?;
         return Ok(Outcome::Done);
     }
     let to_build: Vec<&Explanation> = explanations.iter().filter(|found| !found.cached).collect();
@@ -193,7 +202,7 @@ fn explain(session: &Session, plan: &Plan, output: &Output) -> Result<Outcome, F
         }
     }
     let (count, all) = (to_build.len(), explanations.len());
-    output.line(&format!("{count} of {all} packages would be built"))?;
+    output.line(&format!("{count} of {} would be built", plural(all, "package")))?;
     Ok(Outcome::Done)
 }
 
@@ -206,6 +215,7 @@ fn show(session: &Session, report: &Report, output: &Output) -> Result<Outcome, 
             "schema": "monobloc.build/1",
             "success": report.is_success(),
             "seconds": report.took.as_secs_f64(),
+            "warnings": session.tree.warnings,
             "packages": packages,
         }))?;
         return Ok(outcome);
@@ -223,8 +233,8 @@ fn show(session: &Session, report: &Report, output: &Output) -> Result<Outcome, 
     let shown = counts.iter().filter(|(count, _)| *count > 0);
     let shown: Vec<String> = shown.map(|(count, what)| format!("{count} {what}")).collect();
     output.line(&format!(
-        "{} packages: {} ({})",
-        report.packages.len(),
+        "{}: {} ({})",
+        plural(report.packages.len(), "package"),
         shown.join(", "),
         seconds(report.took)
     ))?;
@@ -249,7 +259,7 @@ fn package_json(session: &Session, key: &PackageKey, ended: &Ended) -> Value {
     let mut package = json!({ "name": key.name, "variant": key.variant });
     let details = match ended {
         Ended::Made(record, how) => json!({
-            "status": format!("{how:?}").to_lowercase(),
+            "status": how,
             "id": record.id,
             "digest": record.digest,
             "archive": session.cache.archive(&record.id, &record.variant),
@@ -263,6 +273,7 @@ fn package_json(session: &Session, key: &PackageKey, ended: &Ended) -> Value {
             "error": failure.causes.join(": "),
             "hint": failure.hint,
             "log": failure.log,
+            "log_tail": failure.log_tail,
         }),
         Ended::Skipped(needed) => json!({ "status": "skipped", "needed": needed }),
         Ended::Cancelled => json!({ "status": "cancelled" }),

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use package::diagnostic::Diagnostic;
+use package::diagnostic::{Diagnostic, Severity};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -54,16 +54,37 @@ impl Output {
         self.line(&text)
     }
 
+    /// Something to know.
+    pub(crate) fn note(&self, message: &str) {
+        drop(writeln!(anstream::stderr(), "{message}"));
+    }
+
+    /// What to do, where that can be said.
+    pub(crate) fn hint(&self, hint: Option<&str>) {
+        if let Some(hint) = hint {
+            talk(HINT, "hint", hint);
+        }
+    }
+
     /// Something to know that is no error.
     pub(crate) fn warning(&self, message: &str) {
         talk(WARNING, "warning", message);
     }
 
-    /// Mistakes and warnings in files, with the lines they stand in.
+    /// Mistakes and warnings in files, with the lines they stand in. Of warnings that say the same,
+    /// one is shown: old trees have a hundred.
     pub(crate) fn diagnostics(&self, diagnostics: &[Diagnostic]) {
-        for found in diagnostics {
+        let same = |one: &Diagnostic, other: &Diagnostic| {
+            one.severity == Severity::Warning && (one.severity, &one.message) == (other.severity, &other.message)
+        };
+        for (at, found) in diagnostics.iter().enumerate() {
+            if diagnostics[..at].iter().any(|earlier| same(found, earlier)) {
+                continue;
+            }
+            let more = diagnostics[at + 1..].iter().filter(|later| same(found, later)).count();
+            let more = if more == 0 { String::new() } else { format!("... and {more} more like this\n") };
             // Standard error may be closed; then nobody wants to know.
-            drop(writeln!(anstream::stderr(), "{}", diagnostic::render(found)));
+            drop(writeln!(anstream::stderr(), "{}\n{more}", diagnostic::render(found)));
         }
     }
 
@@ -74,9 +95,7 @@ impl Output {
         } else {
             self.diagnostics(&failure.diagnostics);
             talk(ERROR, "error", &failure.message());
-            if let Some(hint) = failure.advice() {
-                talk(HINT, "hint", hint);
-            }
+            self.hint(failure.advice());
         }
         ExitCode::from(failure.code())
     }
@@ -92,6 +111,11 @@ fn written(result: io::Result<()>) -> Result<(), Failure> {
 
 fn talk(style: Style, label: &str, message: &str) {
     drop(writeln!(anstream::stderr(), "{style}{label}:{style:#} {message}"));
+}
+
+/// `1 package`, `2 packages`.
+pub(crate) fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// A size as people read it.

@@ -15,6 +15,11 @@ const GOOD: [(&str, &str); 4] = [
     ("base/build", SCRIPT),
 ];
 
+/// A `buildinfo.json` with one source.
+fn with_source(url: &str) -> String {
+    format!(r#"{{"single_source": {{"kind": "url", "url": "{url}", "sha256": "{DATA}"}}}}"#)
+}
+
 #[test]
 fn a_tree_is_built_and_then_up_to_date() {
     let env = TestEnv::of_tree(&GOOD);
@@ -43,6 +48,7 @@ fn a_tree_is_built_and_then_up_to_date() {
       "schema": "monobloc.build/1",
       "success": true,
       "seconds": [TIME],
+      "warnings": [],
       "packages": [
         {
           "name": "base",
@@ -82,6 +88,7 @@ fn a_build_with_json_writes_one_document() {
       "schema": "monobloc.build/1",
       "success": true,
       "seconds": [TIME],
+      "warnings": [],
       "packages": [
         {
           "name": "base",
@@ -113,6 +120,20 @@ fn a_build_with_json_writes_one_document() {
     building app
     built app--[HASH] ([SIZE], [TIME])
     "#);
+}
+
+#[test]
+fn a_single_package_is_one_package() {
+    let env = TestEnv::of_tree(&GOOD);
+    assert_snapshot!(env.run(&["build", "tree", "base"]), @"
+    exit: 0
+    --- stdout
+    1 package: 1 built ([TIME])
+    [SIZE] in [TEMP]/tree/cache/packages
+    --- stderr
+    building base
+    built base--[HASH] ([SIZE], [TIME])
+    ");
 }
 
 #[test]
@@ -167,6 +188,7 @@ fn explain_says_why_each_package_would_be_built() {
     --- stdout
     {
       "schema": "monobloc.build.explain/1",
+      "warnings": [],
       "packages": [
         {
           "name": "base",
@@ -216,6 +238,14 @@ fn a_failing_script_shows_the_end_of_its_log_and_stops_what_needs_it() {
     building other
     built other--[HASH] ([SIZE], [TIME])
     ");
+    let log = fs_err::read_to_string(env.built("base", ".log")).unwrap();
+    assert_eq!(log, "looking for libz\nno libz\n");
+}
+
+#[test]
+fn a_failing_script_is_in_the_json_document() {
+    let env = TestEnv::of_tree(&GOOD);
+    env.write_tree(&[("base/build", BROKEN)]);
     assert_snapshot!(env.run(&["build", "tree", "--json"]), @r#"
     exit: 1
     --- stdout
@@ -223,6 +253,7 @@ fn a_failing_script_shows_the_end_of_its_log_and_stops_what_needs_it() {
       "schema": "monobloc.build/1",
       "success": false,
       "seconds": [TIME],
+      "warnings": [],
       "packages": [
         {
           "name": "base",
@@ -230,7 +261,11 @@ fn a_failing_script_shows_the_end_of_its_log_and_stops_what_needs_it() {
           "status": "failed",
           "error": "the build script failed",
           "hint": "look around in its sandbox with `monobloc build [TEMP]/tree --shell base`",
-          "log": "[TEMP]/tree/cache/packages/base/base--[HASH].log"
+          "log": "[TEMP]/tree/cache/packages/base/base--[HASH].log",
+          "log_tail": [
+            "looking for libz",
+            "no libz"
+          ]
         },
         {
           "name": "app",
@@ -240,17 +275,6 @@ fn a_failing_script_shows_the_end_of_its_log_and_stops_what_needs_it() {
             "name": "base",
             "variant": null
           }
-        },
-        {
-          "name": "other",
-          "variant": null,
-          "status": "cached",
-          "id": "other--[HASH]",
-          "digest": "[DIGEST]",
-          "archive": "[TEMP]/tree/cache/packages/other/other--[HASH].tar.zst",
-          "archive_bytes": [SIZE],
-          "unpacked_bytes": [SIZE],
-          "impure": false
         }
       ]
     }
@@ -263,38 +287,45 @@ fn a_failing_script_shows_the_end_of_its_log_and_stops_what_needs_it() {
     hint: look around in its sandbox with `monobloc build [TEMP]/tree --shell base`
     not tried: app needs base
     "#);
-    let log = fs_err::read_to_string(env.built("base", ".log")).unwrap();
-    assert_eq!(log, "looking for libz\nno libz\n");
 }
 
 #[test]
 fn a_script_that_makes_nothing_has_failed() {
-    let env = TestEnv::of_tree(&[("a/buildinfo.json", ""), ("a/build", "#!/bin/sh\n")]);
+    let env = TestEnv::of_tree(&GOOD);
+    env.write_tree(&[("base/build", "#!/bin/sh\n")]);
     assert_snapshot!(env.run(&["build", "tree"]), @"
     exit: 1
     --- stdout
-    1 packages: 1 failed ([TIME])
+    2 packages: 1 failed, 1 not tried ([TIME])
     --- stderr
-    building a
-    failed: a: the build script put nothing into `$PKG_PATH`
-      the whole log: [TEMP]/tree/cache/packages/a/a--[HASH].log
+    building base
+    failed: base: the build script put nothing into `$PKG_PATH`
+      the whole log: [TEMP]/tree/cache/packages/base/base--[HASH].log
+    not tried: app needs base
     ");
 }
 
 #[test]
 fn a_failure_of_a_variant_says_how_to_look_at_that_variant() {
-    let env = TestEnv::of_tree(&[("a/x.buildinfo.json", ""), ("a/x.build", BROKEN)]);
-    assert_snapshot!(env.run(&["build", "tree", "a"]), @"
+    let env = TestEnv::of_tree(&GOOD);
+    env.write_tree(&[
+        ("app/small.buildinfo.json", r#"{"requires": ["base"]}"#),
+        ("app/small.build", BROKEN),
+    ]);
+    assert_snapshot!(env.run(&["build", "tree", "app", "--variant", "small"]), @"
     exit: 1
     --- stdout
-    1 packages: 1 failed ([TIME])
+    2 packages: 1 built, 1 failed ([TIME])
+    [SIZE] in [TEMP]/tree/cache/packages
     --- stderr
-    building a (x)
-    failed: a (x): the build script failed
+    building base
+    built base--[HASH] ([SIZE], [TIME])
+    building app (small)
+    failed: app (small): the build script failed
       | looking for libz
       | no libz
-      the whole log: [TEMP]/tree/cache/packages/a/a--[HASH].log
-    hint: look around in its sandbox with `monobloc build [TEMP]/tree --shell a --variant x`
+      the whole log: [TEMP]/tree/cache/packages/app/app--[HASH].log
+    hint: look around in its sandbox with `monobloc build [TEMP]/tree --shell app --variant small`
     ");
 }
 
@@ -352,70 +383,69 @@ fn an_unknown_variant_is_an_error() {
     --- stdout
     --- stderr
     error: there is no `small.treeinfo.json` in the tree
-    ");
-    assert_snapshot!(env.run(&["build", "tree", "base", "--variant", "small"]), @"
-    exit: 1
-    --- stdout
-    --- stderr
-    error: there is no package `base (small)` in the tree
-    hint: did you mean `base`?
+    hint: there are: default
     ");
 }
 
 #[test]
 fn a_variant_of_the_tree_is_built_alone() {
     let env = TestEnv::of_tree(&GOOD);
-    env.write_tree(&[("small.treeinfo.json", r#"{"core_package_list": ["base"]}"#)]);
+    env.write_tree(&[
+        ("other/buildinfo.json", r#"{"requires": ["app"]}"#),
+        ("other/build", SCRIPT),
+        ("small.treeinfo.json", r#"{"core_package_list": ["app"]}"#),
+    ]);
     assert_snapshot!(env.run(&["build", "tree", "--variant", "small"]), @"
     exit: 0
     --- stdout
-    1 packages: 1 built ([TIME])
+    2 packages: 2 built ([TIME])
     [SIZE] in [TEMP]/tree/cache/packages
     --- stderr
     building base
     built base--[HASH] ([SIZE], [TIME])
+    building app
+    built app--[HASH] ([SIZE], [TIME])
     ");
     assert_snapshot!(env.run(&["build", "tree", "--variant", "default"]), @"
     exit: 0
     --- stdout
-    2 packages: 1 built, 1 up to date ([TIME])
+    3 packages: 1 built, 2 up to date ([TIME])
     [SIZE] in [TEMP]/tree/cache/packages
     --- stderr
-    building app
-    built app--[HASH] ([SIZE], [TIME])
+    building other
+    built other--[HASH] ([SIZE], [TIME])
     ");
 }
 
 #[test]
 fn offline_a_source_that_is_not_in_the_cache_is_an_error() {
-    let source = format!(
-        r#"{{"single_source": {{"kind": "url", "url": "https://host.invalid/data", "sha256": "{DATA}"}}}}"#
-    );
-    let env = TestEnv::of_tree(&[("a/buildinfo.json", &source), ("a/build", SCRIPT)]);
+    let env = TestEnv::of_tree(&GOOD);
+    env.write_tree(&[(
+        "base/buildinfo.json",
+        &with_source("https://host.invalid/data"),
+    )]);
     assert_snapshot!(env.run(&["build", "tree", "--offline"]), @"
     exit: 1
     --- stdout
-    1 packages: 1 failed ([TIME])
+    2 packages: 1 failed, 1 not tried ([TIME])
     --- stderr
-    failed: a: source `a`: cannot fetch url source `https://host.invalid/data`: it is not in the cache, and `--offline` allows nothing else
+    failed: base: source `base`: cannot fetch url source `https://host.invalid/data`: it is not in the cache, and `--offline` allows nothing else
     hint: `monobloc build --fetch-only`, run with network access, fills the cache
+    not tried: app needs base
     ");
 }
 
 #[test]
 fn fetch_only_fills_the_cache_for_a_build_without_network() {
-    let source = format!(
-        r#"{{"single_source": {{"kind": "url", "url": "file://data", "sha256": "{DATA}"}}}}"#
-    );
-    let env = TestEnv::of_tree(&[
-        ("a/buildinfo.json", &source),
-        ("a/build", SCRIPT),
-        ("a/data", "data\n"),
+    let env = TestEnv::of_tree(&GOOD);
+    env.write_tree(&[
+        ("base/buildinfo.json", &with_source("file://data")),
+        ("base/data", "data\n"),
     ]);
     assert_snapshot!(env.run(&["build", "tree", "--fetch-only"]), @"
     exit: 0
     --- stdout
-    1 packages: 1 with all sources in the cache ([TIME])
+    2 packages: 2 with all sources in the cache ([TIME])
     --- stderr
     ");
     assert_snapshot!(env.run(&["build", "tree", "--fetch-only", "--json"]), @r#"
@@ -425,9 +455,15 @@ fn fetch_only_fills_the_cache_for_a_build_without_network() {
       "schema": "monobloc.build/1",
       "success": true,
       "seconds": [TIME],
+      "warnings": [],
       "packages": [
         {
-          "name": "a",
+          "name": "base",
+          "variant": null,
+          "status": "fetched"
+        },
+        {
+          "name": "app",
           "variant": null,
           "status": "fetched"
         }
@@ -436,34 +472,41 @@ fn fetch_only_fills_the_cache_for_a_build_without_network() {
     --- stderr
     "#);
     assert_eq!(env.names("cache/monobloc"), ["sources"]);
+    assert!(
+        !env.path("tree/cache/packages").exists(),
+        "nothing was built"
+    );
     assert_snapshot!(env.run(&["build", "tree", "--offline"]), @"
     exit: 0
     --- stdout
-    1 packages: 1 built ([TIME])
+    2 packages: 2 built ([TIME])
     [SIZE] in [TEMP]/tree/cache/packages
     --- stderr
-    building a
-    built a--[HASH] ([SIZE], [TIME])
+    building base
+    built base--[HASH] ([SIZE], [TIME])
+    building app
+    built app--[HASH] ([SIZE], [TIME])
     ");
 }
 
 #[test]
 fn a_wrong_hash_keeps_the_bad_file_aside() {
-    let source = format!(
-        r#"{{"single_source": {{"kind": "url", "url": "file://data", "sha256": "{DATA}"}}}}"#
-    );
-    let env = TestEnv::of_tree(&[
-        ("a/buildinfo.json", &source),
-        ("a/build", SCRIPT),
-        ("a/data", "other\n"),
+    let env = TestEnv::of_tree(&GOOD);
+    env.write_tree(&[
+        ("base/buildinfo.json", &with_source("file://data")),
+        ("base/data", "other\n"),
     ]);
     assert_snapshot!(env.run(&["build", "tree", "--fetch-only"]), @"
     exit: 1
     --- stdout
-    1 packages: 1 failed ([TIME])
+    2 packages: 1 with all sources in the cache, 1 failed ([TIME])
     --- stderr
-    failed: a: source `a`: cannot fetch url source `file://data`: `file://[TEMP]/tree/a/data` is not the expected file: expected sha256 [DIGEST], found [DIGEST], kept as `[TEMP]/cache/monobloc/sources/sha256/66/[DIGEST].corrupt`
+    failed: base: source `base`: cannot fetch url source `file://data`: `file://[TEMP]/tree/base/data` is not the expected file: expected sha256 [DIGEST], found [DIGEST], kept as `[TEMP]/cache/monobloc/sources/sha256/66/[DIGEST].corrupt`
     ");
+    assert_eq!(
+        env.read(&format!("cache/monobloc/sources/sha256/66/{DATA}.corrupt")),
+        "other\n"
+    );
 }
 
 #[test]
@@ -492,18 +535,18 @@ fn a_remote_cache_is_not_used_without_a_pinned_root() {
 
 #[test]
 fn a_build_with_network_is_marked() {
-    let env = TestEnv::of_tree(&[
-        ("a/buildinfo.json", r#"{"network": true}"#),
-        ("a/build", SCRIPT),
-    ]);
+    let env = TestEnv::of_tree(&GOOD);
+    env.write_tree(&[("base/buildinfo.json", r#"{"network": true}"#)]);
     assert_snapshot!(env.run(&["build", "tree"]), @"
     exit: 0
     --- stdout
-    1 packages: 1 built ([TIME])
+    2 packages: 2 built ([TIME])
     [SIZE] in [TEMP]/tree/cache/packages
     1 impure: built with access to the network
     --- stderr
-    building a
-    built a--[HASH] ([SIZE], [TIME], impure: it could use the network)
+    building base
+    built base--[HASH] ([SIZE], [TIME], impure: it could use the network)
+    building app
+    built app--[HASH] ([SIZE], [TIME])
     ");
 }

@@ -34,19 +34,23 @@ fn every_mistake_is_shown_in_the_line_it_stands_in() {
       |   ^^^^^^^^^^^^
       |
       = help: did you mean `environment`?
+
     error: network is a string, expected true or false
      --> [TEMP]/tree/app/buildinfo.json:3:51
       |
     3 |   "enviroment": {"GREETING": "hällo"}, "network": "ja"
       |                                                   ^^^^
+
     error: not valid JSON: EOF while parsing an object
      --> [TEMP]/tree/base/buildinfo.json:3:1
       |
     3 |
       | ^
+
     error: the file's name has no valid variant
     --> [TEMP]/tree/base/xbuildinfo.json
      = help: expected `buildinfo.json` or `VARIANT.buildinfo.json`
+
     error: the tree has 4 mistakes; nothing was built
     "#);
     assert_eq!(env.names("tree"), ["app", "base"], "nothing was made");
@@ -112,13 +116,17 @@ fn warnings_do_not_stop_a_build() {
             "{\n  \"docker\": \"dcos/builder\"\n}\n",
         ),
         ("app/build", SCRIPT),
+        ("base/buildinfo.json", ""),
+        ("base/build", SCRIPT),
     ]);
     assert_snapshot!(env.run(&["build", "tree", "--explain"]), @r#"
     exit: 0
     --- stdout
     app
       it was never built
-    1 of 1 packages would be built
+    base
+      it was never built
+    2 of 2 packages would be built
     --- stderr
     warning: `docker` has no effect
      --> [TEMP]/tree/app/buildinfo.json:2:13
@@ -133,11 +141,32 @@ fn warnings_do_not_stop_a_build() {
     --- stdout
     {
       "schema": "monobloc.build.explain/1",
+      "warnings": [
+        {
+          "severity": "warning",
+          "file": "[TEMP]/tree/app/buildinfo.json",
+          "line": 2,
+          "column": 13,
+          "length": 14,
+          "text": "  \"docker\": \"dcos/builder\"",
+          "message": "`docker` has no effect",
+          "help": "builds run in a sandbox on this machine's root, or on the root file system that `distribution.toml` names"
+        }
+      ],
       "packages": [
         {
           "name": "app",
           "variant": null,
           "id": "app--[HASH]",
+          "cached": false,
+          "reasons": [
+            "it was never built"
+          ]
+        },
+        {
+          "name": "base",
+          "variant": null,
+          "id": "base--[HASH]",
           "cached": false,
           "reasons": [
             "it was never built"
@@ -157,6 +186,50 @@ fn warnings_do_not_stop_a_build() {
 }
 
 #[test]
+fn warnings_are_in_the_json_document_of_a_build() {
+    let env = TestEnv::of_tree(&[
+        ("app/buildinfo.json", r#"{"docker": "dcos/builder"}"#),
+        ("app/build", SCRIPT),
+    ]);
+    assert_snapshot!(env.run(&["build", "tree", "--fetch-only", "--json"]), @r#"
+    exit: 0
+    --- stdout
+    {
+      "schema": "monobloc.build/1",
+      "success": true,
+      "seconds": [TIME],
+      "warnings": [
+        {
+          "severity": "warning",
+          "file": "[TEMP]/tree/app/buildinfo.json",
+          "line": 1,
+          "column": 12,
+          "length": 14,
+          "text": "{\"docker\": \"dcos/builder\"}",
+          "message": "`docker` has no effect",
+          "help": "builds run in a sandbox on this machine's root, or on the root file system that `distribution.toml` names"
+        }
+      ],
+      "packages": [
+        {
+          "name": "app",
+          "variant": null,
+          "status": "fetched"
+        }
+      ]
+    }
+    --- stderr
+    warning: `docker` has no effect
+     --> [TEMP]/tree/app/buildinfo.json:1:12
+      |
+    1 | {"docker": "dcos/builder"}
+      |            ^^^^^^^^^^^^^^
+      |
+      = help: builds run in a sandbox on this machine's root, or on the root file system that `distribution.toml` names
+    "#);
+}
+
+#[test]
 fn a_folder_without_packages_is_no_tree() {
     let env = TestEnv::of_tree(&[("README.md", "")]);
     assert_snapshot!(env.run(&["build", "tree"]), @"
@@ -166,6 +239,7 @@ fn a_folder_without_packages_is_no_tree() {
     error: there is no package in this folder
     --> [TEMP]/tree
      = help: a tree is a folder of package folders, each with a `buildinfo.json`
+
     error: the tree has 1 mistake; nothing was built
     ");
 }

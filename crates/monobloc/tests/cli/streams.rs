@@ -13,11 +13,11 @@ fn env() -> TestEnv {
     ])
 }
 
-/// Runs the command with a standard output that nobody reads, and returns its exit code.
-fn run_unread(command: &mut Command, is_unread: fn(&mut Command, Stdio)) -> i32 {
+/// Runs the command with a stream that nobody reads, and returns its exit code.
+fn run_unread(command: &mut Command, set_stream: fn(&mut Command, Stdio)) -> i32 {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    is_unread(command, writer.into());
+    set_stream(command, writer.into());
     let output = command.output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(!stderr.contains("panicked"), "{stderr}");
@@ -93,4 +93,29 @@ fn a_closed_standard_error_changes_nothing() {
     });
     assert_eq!(code, 1);
     succeed(&mut env.monobloc(&["package", "verify", env.built("good", ".tar.zst").as_str()]));
+}
+
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let env = env();
+    for arguments in [
+        &["build", "tree", "--explain"][..],
+        &["completions", "bash"],
+    ] {
+        let full = fs_err::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let output = env
+            .monobloc(arguments)
+            .stdout(full.into_parts().0)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            stderr.contains("error: cannot write the output: No space left"),
+            "{stderr}"
+        );
+    }
 }

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::test_env::{TestEnv, succeed};
+use crate::test_env::{TestEnv, show, succeed};
 
 #[test]
 fn help_says_what_there_is() {
@@ -26,6 +26,11 @@ fn help_says_what_there_is() {
       -V, --version  Print version
     --- stderr
     ");
+}
+
+#[test]
+fn help_of_a_command_explains_its_options() {
+    let env = TestEnv::new();
     assert_snapshot!(env.run(&["build", "--help"]), @"
     exit: 0
     --- stdout
@@ -204,7 +209,7 @@ fn a_folder_that_does_not_exist_is_wrong_use() {
 fn a_bad_source_date_epoch_is_wrong_use() {
     let env = TestEnv::of_tree(&[]);
     let mut command = env.monobloc(&["build", "."]);
-    assert_snapshot!(crate::test_env::show(command.env("SOURCE_DATE_EPOCH", "yesterday")), @"
+    assert_snapshot!(show(command.env("SOURCE_DATE_EPOCH", "yesterday")), @"
     exit: 2
     --- stdout
     --- stderr
@@ -228,5 +233,18 @@ fn the_version_is_that_of_the_program() {
     --- stdout
     monobloc 0.1.0
     --- stderr
+    ");
+}
+
+#[test]
+fn without_a_home_the_cache_of_sources_must_be_named() {
+    let env = TestEnv::of_tree(&[]);
+    let mut command = env.monobloc(&["build", "tree"]);
+    assert_snapshot!(show(command.env_remove("HOME").env_remove("XDG_CACHE_HOME")), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: neither `XDG_CACHE_HOME` nor `HOME` is set
+    hint: say where to keep sources with `--source-cache`
     ");
 }

@@ -4,7 +4,7 @@ use crate::id::{GroupName, PackageId, UserName, Variant};
 use crate::path::PackagePath;
 use crate::pkginfo::Require;
 
-use super::Target;
+use super::{Target, VariableProblem};
 
 /// One reason. The message names every package that takes part.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
@@ -51,21 +51,8 @@ pub enum Conflict {
         first: PackageId,
         second: PackageId,
     },
-    #[error("`{package}` sets the environment variable `{variable}`, which the installation sets")]
-    ReservedVariable {
-        package: PackageId,
-        variable: String,
-    },
-    #[error("`{package}` sets `{}`: not the name of an environment variable", variable.escape_debug())]
-    VariableName {
-        package: PackageId,
-        variable: String,
-    },
-    #[error("`{package}` sets `{variable}` to a value with a line break or control character")]
-    VariableValue {
-        package: PackageId,
-        variable: String,
-    },
+    #[error("`{package}` sets the environment variable `{}`: {problem}", variable.escape_debug())]
+    VariableProblem { package: PackageId, variable: String, problem: VariableProblem },
     #[error(
         "sysctl `{setting}` is set to `{first_value}` by `{first}` and to `{second_value}` by `{second}`"
     )]

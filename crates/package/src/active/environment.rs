@@ -34,8 +34,9 @@ pub(super) fn add(
         writeln!(export, "# package: {}", member.id).expect("a string takes everything");
         for (variable, value) in &member.info.environment {
             let value = value.to_string();
-            if let Some(conflict) = problem(member.id, variable, &value) {
-                conflicts.insert(conflict);
+            if let Some(problem) = variable_problem(variable, &value) {
+                let (package, variable) = (member.id.clone(), variable.clone());
+                conflicts.insert(Conflict::VariableProblem { package, variable, problem });
             }
             if let Some(first) = owners.insert(variable, member.id) {
                 conflicts.insert(Conflict::Variable {
@@ -54,21 +55,30 @@ pub(super) fn add(
     (active.environment, active.environment_export) = (plain, export);
 }
 
-fn problem(id: &PackageId, variable: &str, value: &str) -> Option<Conflict> {
-    let (package, variable) = (id.clone(), variable.to_owned());
-    let is_name = variable
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        && variable
-            .bytes()
-            .next()
-            .is_some_and(|byte| !byte.is_ascii_digit());
-    if RESERVED.contains(&variable.as_str()) {
-        Some(Conflict::ReservedVariable { package, variable })
+/// Why a variable cannot be part of the environment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
+pub enum VariableProblem {
+    /// The installation sets it.
+    #[error("the installation sets this variable itself")]
+    Reserved,
+    /// Shells would not take it.
+    #[error("not the name of an environment variable: expected letters, digits and `_`, no digit first")]
+    Name,
+    /// It would not read back.
+    #[error("the value has a line break or control character")]
+    Value,
+}
+
+/// Tells whether `variable` can be set to `value`.
+pub fn variable_problem(variable: &str, value: &str) -> Option<VariableProblem> {
+    let is_name = variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && variable.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
+    if RESERVED.contains(&variable) {
+        Some(VariableProblem::Reserved)
     } else if !is_name {
-        Some(Conflict::VariableName { package, variable })
+        Some(VariableProblem::Name)
     } else if value.chars().any(char::is_control) {
-        Some(Conflict::VariableValue { package, variable })
+        Some(VariableProblem::Value)
     } else {
         None
     }

@@ -15,6 +15,9 @@ pub enum UnpackError {
     /// The name tells no format.
     #[error(transparent)]
     Format(#[from] UnknownFormat),
+    /// The archive is not there, or cannot be read.
+    #[error("cannot read the archive")]
+    Open(#[source] io::Error),
     /// The bytes are not an archive of the format, or end early.
     #[error("`{archive}` is damaged or cut short")]
     Damaged {

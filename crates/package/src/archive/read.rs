@@ -57,7 +57,7 @@ pub(super) fn read(
     format: Format,
     visit: &mut Visitor<'_>,
 ) -> Result<(), UnpackError> {
-    let open = || fs_err::File::open(archive).map_err(|source| damaged(archive, source));
+    let open = || fs_err::File::open(archive).map_err(UnpackError::Open);
     if format == Format::Zip {
         return read_zip(archive, open()?, visit);
     }

@@ -192,9 +192,9 @@ fn every_conflict_is_found_at_once_and_names_both_packages() {
     `b--1` brings the unit `dcos.target`, a name that belongs to the installation itself
     `b--1` has a folder among its units: `dcos.target.wants/x.d`; only unit files can be there
     environment variable `X` is set by `a--1` and by `b--1`
-    `a--1` sets the environment variable `PATH`, which the installation sets
-    `b--1` sets `1Y`: not the name of an environment variable
-    `b--1` sets `L` to a value with a line break or control character
+    `a--1` sets the environment variable `PATH`: the installation sets this variable itself
+    `b--1` sets the environment variable `1Y`: not the name of an environment variable: expected letters, digits and `_`, no digit first
+    `b--1` sets the environment variable `L`: the value has a line break or control character
     sysctl `net.x` is set to `1` by `b--1` and to `2` by `c--1`
     `d--1` has sysctl settings but no `.service` file that would apply them
     `c--1` sets sysctl `bad setting` to `1`: not a setting and a value

@@ -31,7 +31,7 @@ const INSTALL_ROOT: &str = "/opt/mesosphere";
 pub struct Options {
     /// The digest that the sources are pinned by.
     pub checksum: Checksum,
-    /// The size of each source, most of which becomes the size of a package.
+    /// The size of each source that is a file; packages are as large as their sources.
     pub source_bytes: usize,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Sources {
 impl Sources {
     /// Sources that will lie in folders of `into`.
     pub(super) fn new(into: &Utf8Path, options: Options) -> io::Result<Self> {
-        let commit = repository(&into.join("repository"), options.source_bytes)?;
+        let commit = repository(&into.join("repository"))?;
         Ok(Self {
             into: into.to_owned(),
             options,
@@ -117,9 +117,9 @@ fn archive(path: &str, content: &[u8]) -> io::Result<Vec<u8>> {
     archive.into_inner()?.finish()
 }
 
-/// Makes a git repository of one commit and returns its id.
-fn repository(path: &Utf8Path, size: usize) -> io::Result<String> {
-    write_files(path, &[("git.dat", content(SOURCES, size), 0o644)])?;
+/// Makes a git repository of one small commit and returns its id.
+fn repository(path: &Utf8Path) -> io::Result<String> {
+    write_files(path, &[("git.dat", content(SOURCES, 1000), 0o644)])?;
     let git = |arguments: &[&str]| {
         let mut command = Command::new("git");
         command.current_dir(path).args(arguments);

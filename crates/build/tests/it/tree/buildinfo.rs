@@ -83,10 +83,6 @@ fn a_value_of_the_wrong_type_says_what_it_is_and_what_was_expected() {
         r#"{"requires": [1]}"#,
         r#"{"requires": [{"name": 1, "variant": "x"}]}"#,
         r#"{"requires": [{"name": "b", "variant": 1}]}"#,
-        r#"{"single_source": "https://host/a"}"#,
-        r#"{"single_source": {"kind": 1}}"#,
-        r#"{"sources": []}"#,
-        r#"{"sources": {"a": 1}}"#,
         r#"{"state_directory": 2}"#,
         r#"{"sysctl": 1}"#,
         r#"{"sysctl": {"service": 1}}"#,
@@ -133,18 +129,6 @@ fn a_value_of_the_wrong_type_says_what_it_is_and_what_was_expected() {
     ## {"requires": [{"name": "b", "variant": 1}]}
     a/buildinfo.json:1:40: variant is a whole number, expected a string
 
-    ## {"single_source": "https://host/a"}
-    a/buildinfo.json:1:19: a source is a string, expected an object
-
-    ## {"single_source": {"kind": 1}}
-    a/buildinfo.json:1:28: kind is a whole number, expected a string
-
-    ## {"sources": []}
-    a/buildinfo.json:1:13: sources is a list, expected an object
-
-    ## {"sources": {"a": 1}}
-    a/buildinfo.json:1:19: a source is a whole number, expected an object
-
     ## {"state_directory": 2}
     a/buildinfo.json:1:21: state_directory is a whole number, expected true or false
 
@@ -162,6 +146,29 @@ fn a_value_of_the_wrong_type_says_what_it_is_and_what_was_expected() {
 
     ## {"version_extra": 1.5}
     a/buildinfo.json:1:19: version_extra is a number, expected a string
+    "#);
+}
+
+#[test]
+fn a_source_is_an_object() {
+    let texts = [
+        r#"{"single_source": "https://host/a"}"#,
+        r#"{"single_source": {"kind": 1}}"#,
+        r#"{"sources": []}"#,
+        r#"{"sources": {"a": 1}}"#,
+    ];
+    assert_snapshot!(of_buildinfo(&texts), @r#"
+    ## {"single_source": "https://host/a"}
+    a/buildinfo.json:1:19: a source is a string, expected an object
+
+    ## {"single_source": {"kind": 1}}
+    a/buildinfo.json:1:28: kind is a whole number, expected a string
+
+    ## {"sources": []}
+    a/buildinfo.json:1:13: sources is a list, expected an object
+
+    ## {"sources": {"a": 1}}
+    a/buildinfo.json:1:19: a source is a whole number, expected an object
     "#);
 }
 
@@ -344,7 +351,7 @@ fn the_build_script_is_an_executable_file_of_the_package_folder() {
       help: make `build` in the package's folder, or name it with `build_script`
     folder/buildinfo.json:1:18: the build script `extra` is not a file in the package's folder
     mode/buildinfo.json:1:18: the build script `script` is not executable
-      help: chmod +x script
+      help: chmod +x mode/script
     named/buildinfo.json:1:18: the build script `make.sh` does not exist
       help: make `make.sh` in the package's folder, or name it with `build_script`
     none/buildinfo.json:1:18: the build script `` is not a file in the package's folder
@@ -352,4 +359,36 @@ fn the_build_script_is_an_executable_file_of_the_package_folder() {
     variant/x.buildinfo.json:1:1: the build script `x.build` does not exist
       help: make `x.build` in the package's folder, or name it with `build_script`
     ");
+}
+
+#[test]
+fn keys_that_the_builder_writes_cannot_be_given() {
+    let texts = [
+        r#"{"name": "a"}"#,
+        r#"{"variant": "x"}"#,
+        r#"{"build": "x"}"#,
+        r#"{"pkgpanda_version": "0.2"}"#,
+        r#"{"extra_source": "x"}"#,
+    ];
+    assert_snapshot!(of_buildinfo(&texts), @r#"
+    ## {"name": "a"}
+    a/buildinfo.json:1:2: key `name` is written by the builder and cannot be given
+      help: remove it
+
+    ## {"variant": "x"}
+    a/buildinfo.json:1:2: key `variant` is written by the builder and cannot be given
+      help: remove it
+
+    ## {"build": "x"}
+    a/buildinfo.json:1:2: key `build` is written by the builder and cannot be given
+      help: remove it
+
+    ## {"pkgpanda_version": "0.2"}
+    a/buildinfo.json:1:2: key `pkgpanda_version` is written by the builder and cannot be given
+      help: remove it
+
+    ## {"extra_source": "x"}
+    a/buildinfo.json:1:2: key `extra_source` is written by the builder and cannot be given
+      help: remove it
+    "#);
 }

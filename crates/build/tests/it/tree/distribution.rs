@@ -51,15 +51,15 @@ fn a_distribution_has_a_name_and_a_version() {
 
     ## name = 'Atoll'
     version = '1'
-    distribution.toml:1:8: `Atoll` cannot be a distribution's name: expected a lower-case letter, then letters, digits and `-`
+    distribution.toml:1:8: `Atoll` cannot be a distribution's name: expected a lower-case letter, then up to 23 lower-case letters, digits and `-`, without `-` at the end
 
     ## name = 'atoll-'
     version = '1'
-    distribution.toml:1:8: `atoll-` cannot be a distribution's name: expected a lower-case letter, then letters, digits and `-`
+    distribution.toml:1:8: `atoll-` cannot be a distribution's name: expected a lower-case letter, then up to 23 lower-case letters, digits and `-`, without `-` at the end
 
     ## name = ''
     version = '1'
-    distribution.toml:1:8: `` cannot be a distribution's name: expected a lower-case letter, then letters, digits and `-`
+    distribution.toml:1:8: `` cannot be a distribution's name: expected a lower-case letter, then up to 23 lower-case letters, digits and `-`, without `-` at the end
 
     ## name = 
     distribution.toml:1:8: not valid TOML: string values must be quoted, expected literal string
@@ -159,7 +159,10 @@ fn a_pinned_root_has_a_path_and_a_digest() {
         with("build = 1"),
         with("[build]\nroot = 'x'"),
         with("[build]\nroot_sha256 = 'x'"),
-        with(&format!("[build]\nroot = 1\nroot_sha256 = '{}'", "0".repeat(64))),
+        with(&format!(
+            "[build]\nroot = 1\nroot_sha256 = '{}'",
+            "0".repeat(64)
+        )),
         with("[build]\nroot = 'x'\nroot_sha256 = 'x'"),
         with("[build]\nroot = 'x'\nroot_sha256 = 'x'\nrot = 1"),
     ];
@@ -180,6 +183,7 @@ fn a_pinned_root_has_a_path_and_a_digest() {
     [build]
     root_sha256 = 'x'
     distribution.toml:3:1: [build] lacks the key `root`
+    distribution.toml:4:15: root_sha256: `x` is not a SHA-256 digest: expected 64 lower-case hex digits
 
     ## name = 'atoll'
     version = '1'

@@ -344,3 +344,13 @@ fn an_upstream_has_packages_and_no_upstream() {
     /good/packages/b/buildinfo.json
     ");
 }
+
+#[test]
+fn every_bad_value_of_a_source_is_reported() {
+    let texts = [
+        r#"{"kind": "git", "git": "x", "ref": "y", "ref_origin": "--z"}"#,
+        r#"{"kind": "url", "url": "x", "sha256": "y"}"#,
+        r#"{"kind": "crate", "name": "-", "version": "x", "sha256": "y"}"#,
+    ];
+    assert_snapshot!(of_source(&texts), @"");
+}

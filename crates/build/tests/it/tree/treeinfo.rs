@@ -159,7 +159,7 @@ fn the_bootstrap_is_part_of_the_set() {
     assert_snapshot!(of_treeinfo(&["{\"core_package_list\": [\"library\"],\n \"bootstrap_package_list\": [\"app\"]}"]), @r#"
     ## {"core_package_list": ["library"],
      "bootstrap_package_list": ["app"]}
-    treeinfo.json:2:29: `app` is in the bootstrap but not in the set
+    treeinfo.json:2:29: `app` is in the bootstrap of `treeinfo.json` but not in its set
       help: add it to `core_package_list`
     "#);
 }

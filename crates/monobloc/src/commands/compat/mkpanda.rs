@@ -56,8 +56,15 @@ pub(crate) fn run(context: &Context, arguments: &MkpandaArgs) -> ExitCode {
         Ok(outcome) => outcome.into(),
         Err(failure) => {
             output.diagnostics(&failure.diagnostics);
-            // The reference writes its errors to standard output, and scripts look for them there.
-            drop(output.line(&format!("ERROR: {}", failure.message())));
+            // The reference writes its errors to standard output, and scripts look for them there;
+            // only that it was started in the wrong place it says to the user.
+            let message = format!("ERROR: {}", failure.message());
+            if failure.code() == 2 {
+                output.note(&message);
+            } else {
+                drop(output.line(&message));
+            }
+            output.hint(failure.advice());
             ExitCode::FAILURE
         }
     }
@@ -123,7 +130,7 @@ fn build_all(
 fn package(context: &Context, arguments: &MkpandaArgs, output: &Output) -> Result<Outcome, Failure> {
     let folder = context.absolute(Utf8Path::new("."))?;
     let not_a_package = || {
-        Failure::new(format!("`{folder}` is not a package folder: it has no `buildinfo.json`"))
+        Failure::usage(format!("`{folder}` is not a package folder: it has no `buildinfo.json`"))
     };
     let has_buildinfo = folder.read_dir_utf8()?.flatten().any(|entry| entry.file_name().ends_with("buildinfo.json"));
     let (Some(parent), Some(name), true) = (folder.parent(), folder.file_name(), has_buildinfo) else {

@@ -6,7 +6,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use camino::Utf8PathBuf;
 use package::archive;
 use package::durable;
-use package::sign::{KeyPair, SecretKey};
+use package::sign::{KeyPair, SecretKey, SignatureError};
 use serde_json::json;
 
 use super::{id_of, signature_of};
@@ -47,8 +47,13 @@ pub(super) fn run(
     output: &Output,
 ) -> Result<Outcome, Failure> {
     let text = fs_err::read_to_string(&arguments.secret_key)?;
-    let key = SecretKey::parse(&text, context.variable(PASSWORD).map(str::to_owned)).map_err(|error| {
-        Failure::of(&error).hint(format!("an encrypted key needs its password in `{PASSWORD}`"))
+    let password = context.variable(PASSWORD).map(str::to_owned);
+    let key = SecretKey::parse(&text, password).map_err(|error| {
+        let failure = Failure::of(&error).at(&arguments.secret_key);
+        match error {
+            SignatureError::Password => failure.hint(format!("put it into `{PASSWORD}`")),
+            _ => failure,
+        }
     })?;
     let mut signed = Vec::new();
     for archive in &arguments.archives {

@@ -28,7 +28,10 @@ pub(super) fn run(
     output: &Output,
 ) -> Result<Outcome, Failure> {
     let key = match &arguments.public_key {
-        Some(file) => Some(PublicKey::parse(&fs_err::read_to_string(file)?)?),
+        Some(file) => {
+            let text = fs_err::read_to_string(file)?;
+            Some(PublicKey::parse(&text).map_err(|error| Failure::of(&error).at(file))?)
+        }
         None => None,
     };
     let mut results: Vec<Value> = Vec::new();
@@ -37,7 +40,7 @@ pub(super) fn run(
         context.cancel.check()?;
         match verify(context, archive, key.as_ref()) {
             Ok(digest) => {
-                results.push(json!({ "archive": archive, "ok": true, "digest": digest }));
+                results.push(json!({ "archive": archive, "ok": true, "digest": digest, "signature": key.as_ref().map(|_| "good") }));
                 if !output.is_json() {
                     let signed = if key.is_some() { ", signature good" } else { "" };
                     output.line(&format!("ok      {archive} {digest}{signed}"))?;
@@ -66,7 +69,11 @@ fn verify(
     let id = id_of(archive)?;
     let (bytes, manifest) = archive::read_manifest(archive)?;
     if let Some(key) = key {
-        let signature = fs_err::read_to_string(signature_of(archive))?;
+        let file = signature_of(archive);
+        if !file.exists() {
+            return Err(Failure::new(format!("it is not signed: there is no `{file}`")));
+        }
+        let signature = fs_err::read_to_string(file)?;
         key.verify_package(&bytes, &signature, &id)?;
     }
     let options = UnpackOptions {
