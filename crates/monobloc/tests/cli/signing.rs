@@ -209,8 +209,7 @@ fn an_encrypted_key_signs_with_its_password_only() {
     exit: 1
     --- stdout
     --- stderr
-    error: cannot use the secret key: Wrong password for that key
-    hint: an encrypted key needs its password in `MONOBLOC_KEY_PASSWORD`
+    error: `locked.key`: cannot use the secret key: Wrong password for that key
     ");
     assert_snapshot!(with(&sign, "secret"), @"
     exit: 0
