@@ -43,14 +43,19 @@ pub fn pkginfo(data: &[u8]) {
 
 /// Names that are accepted are plain and read back.
 pub fn names(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     if let Ok(id) = text.parse::<PackageId>() {
         assert_eq!(id.to_string(), text);
         assert!(!text.contains(['/', '\n', '\0', ' ']));
     }
     if let Ok(path) = text.parse::<PackagePath>() {
         assert!(!Utf8Path::new(path.as_str()).is_absolute());
-        assert!(path.components().all(|part| part != ".." && !part.is_empty()));
+        assert!(
+            path.components()
+                .all(|part| part != ".." && !part.is_empty())
+        );
     }
     for name in [
         text.parse::<PackageName>().map(String::from),
@@ -76,16 +81,41 @@ fn unpack(data: &[u8], format: Format, name: &str) {
     let folder = Utf8Path::from_path(folder.path()).unwrap();
     let archive = folder.join(name);
     fs_err::write(&archive, data).unwrap();
-    let limits = Limits { total_bytes: 1 << 20, manifest_bytes: 1 << 20, entries: 1000 };
+    let limits = Limits {
+        total_bytes: 1 << 20,
+        manifest_bytes: 1 << 20,
+        entries: 1000,
+    };
     let (one, two) = (folder.join("one"), folder.join("two"));
-    let package = archive::unpack(&archive, &one, &UnpackOptions { limits, ..Default::default() });
-    let foreign = ExtractOptions { limits, ..Default::default() };
+    let package = archive::unpack(
+        &archive,
+        &one,
+        &UnpackOptions {
+            limits,
+            ..Default::default()
+        },
+    );
+    let foreign = ExtractOptions {
+        limits,
+        ..Default::default()
+    };
     let foreign = archive::extract(&archive, format, &two, &foreign);
-    let mut left: Vec<String> =
-        folder.read_dir_utf8().unwrap().map(|entry| entry.unwrap().file_name().to_owned()).collect();
+    let mut left: Vec<String> = folder
+        .read_dir_utf8()
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_owned())
+        .collect();
     left.sort();
-    let expected = [(true, name), (package.is_ok(), "one"), (foreign.is_ok(), "two")];
-    let expected: Vec<&str> = expected.iter().filter(|(is, _)| *is).map(|(_, name)| *name).collect();
+    let expected = [
+        (true, name),
+        (package.is_ok(), "one"),
+        (foreign.is_ok(), "two"),
+    ];
+    let expected: Vec<&str> = expected
+        .iter()
+        .filter(|(is, _)| *is)
+        .map(|(_, name)| *name)
+        .collect();
     assert_eq!(left, expected);
     if let Ok(unpacked) = package {
         let found = archive::scan(&one, &package::Cancel::new()).unwrap();
@@ -118,7 +148,11 @@ fn load(name: &str, data: &[u8]) {
     match build::tree::Tree::load(folder, &|_| unreachable!("there is no upstream.json")) {
         Ok(_) => {}
         Err(build::tree::LoadError::Mistakes(mistakes)) => {
-            assert!(mistakes.iter().all(|found| found.file.starts_with(folder) && !found.message.is_empty()));
+            assert!(
+                mistakes
+                    .iter()
+                    .all(|found| found.file.starts_with(folder) && !found.message.is_empty())
+            );
         }
         Err(error) => panic!("{error}"),
     }
@@ -126,7 +160,9 @@ fn load(name: &str, data: &[u8]) {
 
 /// Nothing but a good signature verifies.
 pub fn signature(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
     drop(PublicKey::parse(text));
     let key = PublicKey::parse(&KeyPair::generate(None).unwrap().public).unwrap();
     assert!(key.verify(b"content", text, "subject").is_err());

@@ -73,7 +73,11 @@ impl Cache {
     /// there is one to wait for.
     pub(crate) fn lock(&self, wait: impl FnOnce()) -> io::Result<File> {
         fs_err::create_dir_all(&self.root)?;
-        let file = File::options().create(true).truncate(false).write(true).open(self.root.join("lock"))?;
+        let file = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(self.root.join("lock"))?;
         if file.file().try_lock().is_err() {
             wait();
             file.file().lock()?;
@@ -110,7 +114,9 @@ impl Cache {
 
     /// The folder in which a package is built.
     pub(crate) fn build_folder(&self, key: &PackageKey) -> Utf8PathBuf {
-        self.work().join("builds").join(format!("{}{}", key.variant.file_prefix(), key.name))
+        self.work()
+            .join("builds")
+            .join(format!("{}{}", key.variant.file_prefix(), key.name))
     }
 
     /// Removes what the packages of one build share.
@@ -132,10 +138,16 @@ impl Cache {
     /// Removes what a build that was killed left half written. Only for who holds the lock.
     pub(crate) fn sweep(&self) -> io::Result<()> {
         self.remove_shared_work()?;
-        let walk = walkdir::WalkDir::new(self.root.join("packages")).min_depth(2).max_depth(2);
+        let walk = walkdir::WalkDir::new(self.root.join("packages"))
+            .min_depth(2)
+            .max_depth(2);
         // Without the folder there is nothing to sweep.
         for entry in walk.into_iter().flatten() {
-            if entry.file_name().to_string_lossy().starts_with(durable::TEMPORARY) {
+            if entry
+                .file_name()
+                .to_string_lossy()
+                .starts_with(durable::TEMPORARY)
+            {
                 fs_err::remove_file(entry.path())?;
             }
         }
@@ -156,13 +168,17 @@ impl Cache {
     }
 
     fn record(&self, id: &PackageId) -> Option<Record> {
-        let record: Record = serde_json::from_slice(&fs_err::read(self.file(id, "json")).ok()?).ok()?;
+        let record: Record =
+            serde_json::from_slice(&fs_err::read(self.file(id, "json")).ok()?).ok()?;
         (record.format == FORMAT && record.id == *id).then_some(record)
     }
 
     /// Writes what is known of a package; to be done before its archive gets its name.
     pub(crate) fn write_record(&self, record: &Record) -> io::Result<()> {
-        durable::write(&self.file(&record.id, "json"), json::pretty(record).as_bytes())
+        durable::write(
+            &self.file(&record.id, "json"),
+            json::pretty(record).as_bytes(),
+        )
     }
 
     /// Notes the package as the latest of its variant.
@@ -182,7 +198,8 @@ impl Cache {
     }
 
     fn latest_file(&self, name: &PackageName, variant: &Variant) -> Utf8PathBuf {
-        self.packages(name).join(format!("{}latest", variant.file_prefix()))
+        self.packages(name)
+            .join(format!("{}latest", variant.file_prefix()))
     }
 
     /// The folder that holds the cache.

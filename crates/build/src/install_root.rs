@@ -52,24 +52,36 @@ pub(crate) fn make(
         .map_err(InstallRootError::Conflicts)?;
     let seen = distribution.install_root.join("packages");
     fs_err::create_dir_all(root)?;
-    for folder in active.directories.iter().map(package::path::PackagePath::as_str).chain(["active", "packages"]) {
+    for folder in active
+        .directories
+        .iter()
+        .map(package::path::PackagePath::as_str)
+        .chain(["active", "packages"])
+    {
         fs_err::create_dir_all(root.join(folder))?;
     }
     for (path, target) in &active.links {
-        let leads_to = seen.join(target.package.to_string()).join(target.path.as_str());
+        let leads_to = seen
+            .join(target.package.to_string())
+            .join(target.path.as_str());
         platform::symlink(leads_to.as_str(), &root.join(path.as_str()))?;
     }
     for (name, id) in &active.packages {
         let leads_to = seen.join(id.to_string());
         platform::symlink(leads_to.as_str(), &root.join("active").join(name.as_str()))?;
     }
-    let infos: BTreeMap<&str, &Value> =
-        loaded.iter().map(|(id, (_, _, buildinfo))| (id.name().as_str(), buildinfo)).collect();
+    let infos: BTreeMap<&str, &Value> = loaded
+        .iter()
+        .map(|(id, (_, _, buildinfo))| (id.name().as_str(), buildinfo))
+        .collect();
     for (path, content) in [
         ("environment", &active.environment),
         ("environment.export", &active.environment_export),
         ("active.buildinfo.full.json", &json::pretty(&infos)),
-        (distribution.service_configuration().as_str(), &active.service_configuration),
+        (
+            distribution.service_configuration().as_str(),
+            &active.service_configuration,
+        ),
     ] {
         fs_err::write(root.join(path), content)?;
     }
@@ -78,7 +90,8 @@ pub(crate) fn make(
 
 fn load(folder: &Utf8Path) -> io::Result<(PkgInfo, Manifest, Value)> {
     let info = PkgInfo::parse(&fs_err::read(folder.join(PKGINFO))?).map_err(io::Error::other)?;
-    let manifest = Manifest::parse(&fs_err::read(folder.join(MANIFEST))?).map_err(io::Error::other)?;
+    let manifest =
+        Manifest::parse(&fs_err::read(folder.join(MANIFEST))?).map_err(io::Error::other)?;
     let buildinfo = match fs_err::read(folder.join(BUILDINFO)) {
         Ok(bytes) => serde_json::from_slice(&bytes)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Value::Null,

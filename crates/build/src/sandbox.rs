@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::process::ExitStatus;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use package::Cancel;
@@ -22,7 +23,8 @@ const GROUP: &str = "root:x:0:\nbuild:x:1000:\nnogroup:x:65534:\n";
 /// Times before this cannot be written into a zip file, and tools stumble over them.
 const EPOCH_MIN: u64 = 315_532_800;
 
-const HINT: &str = "install bubblewrap (Debian, Fedora, Alpine and Arch call the package `bubblewrap`)";
+const HINT: &str =
+    "install bubblewrap (Debian, Fedora, Alpine and Arch call the package `bubblewrap`)";
 
 /// A sandbox for one build.
 #[derive(Debug)]
@@ -70,8 +72,19 @@ impl SandboxError {
 
 /// Finds out whether this machine lets us make sandboxes, before any work is done.
 pub(crate) fn probe(cancel: &Cancel) -> Result<(), SandboxError> {
-    let arguments = ["--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--", "true"];
-    let program = Program::new("bwrap", Environment::of_process()).args(arguments).hint(HINT);
+    let arguments = [
+        "--unshare-all",
+        "--ro-bind",
+        "/",
+        "/",
+        "--proc",
+        "/proc",
+        "--",
+        "true",
+    ];
+    let program = Program::new("bwrap", Environment::of_process())
+        .args(arguments)
+        .hint(HINT);
     match program.run(cancel) {
         Ok(_) => Ok(()),
         Err(error @ ProgramError::Failed { .. }) => Err(SandboxError::Refused(error)),
@@ -81,11 +94,16 @@ pub(crate) fn probe(cancel: &Cancel) -> Result<(), SandboxError> {
 
 impl Sandbox<'_> {
     /// Runs the build script at `path` of the sandbox; its output goes to `log`.
-    pub(crate) fn run(&self, path: &str, log: File, cancel: &Cancel) -> Result<bool, SandboxError> {
+    pub(crate) fn run(
+        &self,
+        path: &str,
+        log: File,
+        cancel: &Cancel,
+    ) -> Result<ExitStatus, SandboxError> {
         // The shell is there for the umask, which no option of bubblewrap sets.
         let command = ["/bin/sh", "-c", "umask 022; exec \"$@\"", "sh", path];
         let program = self.program(&["--new-session"], &command)?.output_to(log);
-        Ok(program.outcome(cancel)?.status.success())
+        Ok(program.outcome(cancel)?.status)
     }
 
     /// Opens a shell in the sandbox on the user's terminal.
@@ -100,29 +118,56 @@ impl Sandbox<'_> {
     fn program(&self, options: &[&str], command: &[&str]) -> Result<Program, SandboxError> {
         let arguments = self.arguments()?;
         let program = Program::new("bwrap", self.environment()).hint(HINT);
-        Ok(program.args(arguments).args(options).arg("--").args(command))
+        Ok(program
+            .args(arguments)
+            .args(options)
+            .arg("--")
+            .args(command))
     }
 
     fn environment(&self) -> Environment {
         let environment = Environment::empty()
-            .with("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .with(
+                "PATH",
+                "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            )
             .with("HOME", "/tmp")
             .with("USER", "build")
             .with("LC_ALL", "C.UTF-8")
             .with("TZ", "UTC")
             .with("SOURCE_DATE_EPOCH", self.epoch.max(EPOCH_MIN).to_string());
-        self.variables.iter().fold(environment, |environment, (name, value)| environment.with(*name, value))
+        self.variables
+            .iter()
+            .fold(environment, |environment, (name, value)| {
+                environment.with(*name, value)
+            })
     }
 
     fn arguments(&self) -> io::Result<Vec<String>> {
         let mut arguments = Arguments::default();
-        arguments.add(&["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try"]);
+        arguments.add(&[
+            "--unshare-user",
+            "--unshare-ipc",
+            "--unshare-pid",
+            "--unshare-uts",
+            "--unshare-cgroup-try",
+        ]);
         if !self.network {
             arguments.add(&["--unshare-net"]);
         }
-        arguments.add(&["--uid", "1000", "--gid", "1000", "--hostname", "build", "--die-with-parent"]);
+        arguments.add(&[
+            "--uid",
+            "1000",
+            "--gid",
+            "1000",
+            "--hostname",
+            "build",
+            "--die-with-parent",
+        ]);
         self.show_root(&mut arguments)?;
-        arguments.add(&["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run"]);
+        arguments.add(&[
+            "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run",
+        ]);
         self.hide_secrets(&mut arguments)?;
         for (from, to, writable) in &self.binds {
             let how = if *writable { "--bind" } else { "--ro-bind" };
@@ -134,7 +179,12 @@ impl Sandbox<'_> {
 
     fn show_root(&self, arguments: &mut Arguments) -> io::Result<()> {
         // The install root is mounted below this one, which therefore cannot be shown as a whole.
-        let above = self.install_root.as_str().split('/').nth(1).unwrap_or_default();
+        let above = self
+            .install_root
+            .as_str()
+            .split('/')
+            .nth(1)
+            .unwrap_or_default();
         for (name, entry) in &self.root.entries {
             match entry {
                 Entry::Link(says) => arguments.add(&["--symlink", says, &format!("/{name}")]),
@@ -147,7 +197,9 @@ impl Sandbox<'_> {
                         }
                     }
                 }
-                Entry::Shown(path) => arguments.add(&["--ro-bind", path.as_str(), &format!("/{name}")]),
+                Entry::Shown(path) => {
+                    arguments.add(&["--ro-bind", path.as_str(), &format!("/{name}")])
+                }
             }
         }
         match self.root.entries.get("var") {
@@ -160,16 +212,24 @@ impl Sandbox<'_> {
 
     /// Whoever builds may be allowed to read more than a build: what is not for everybody is hidden.
     fn hide_secrets(&self, arguments: &mut Arguments) -> io::Result<()> {
-        let Some(Entry::Shown(etc)) = self.root.entries.get("etc") else { return Ok(()) };
+        let Some(Entry::Shown(etc)) = self.root.entries.get("etc") else {
+            return Ok(());
+        };
         let empty = self.scratch.join("empty");
         fs_err::write(&empty, "")?;
         let mut walk = walkdir::WalkDir::new(etc).min_depth(1).into_iter();
         while let Some(entry) = walk.next() {
             // What we cannot look at, the build cannot either.
             let Ok(entry) = entry else { continue };
-            let Ok(relative) = entry.path().strip_prefix(etc) else { continue };
-            let Some(relative) = relative.to_str() else { continue };
-            let Ok(metadata) = entry.metadata() else { continue };
+            let Ok(relative) = entry.path().strip_prefix(etc) else {
+                continue;
+            };
+            let Some(relative) = relative.to_str() else {
+                continue;
+            };
+            let Ok(metadata) = entry.metadata() else {
+                continue;
+            };
             let at = format!("/etc/{relative}");
             if metadata.is_dir() && !platform::is_public(&metadata) {
                 arguments.add(&["--tmpfs", &at]);
@@ -188,7 +248,9 @@ impl Sandbox<'_> {
                 arguments.add(&["--ro-bind", own.as_str(), &format!("/etc/{name}")]);
             }
         }
-        if self.network && let Ok(resolver) = Utf8Path::new("/etc/resolv.conf").canonicalize_utf8() {
+        if self.network
+            && let Ok(resolver) = Utf8Path::new("/etc/resolv.conf").canonicalize_utf8()
+        {
             // Often a link to a place that the sandbox does not show.
             arguments.add(&["--ro-bind", resolver.as_str(), resolver.as_str()]);
         }
@@ -201,6 +263,7 @@ struct Arguments(Vec<String>);
 
 impl Arguments {
     fn add(&mut self, arguments: &[&str]) {
-        self.0.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        self.0
+            .extend(arguments.iter().map(|argument| (*argument).to_owned()));
     }
 }

@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::bootstrap::{self, Bootstrap, BootstrapError};
 use crate::cache::{Cache, FOLDER, Record};
-use crate::event::{Event, Failure, How, Observer};
+use crate::event::{Event, Failure, How, Observer, Step};
 use crate::explain;
 use crate::graph::{self, PackageSet};
 use crate::identity::{self, Identity, IdentityError};
@@ -103,15 +103,28 @@ pub enum SessionError {
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
     #[error("there is no package `{wanted}` in the tree")]
-    UnknownPackage { wanted: PackageName, nearest: Option<String> },
+    UnknownPackage {
+        wanted: PackageName,
+        nearest: Option<String>,
+    },
     #[error("`{name}` has no variant {variant}")]
-    UnknownVariant { name: PackageName, variant: Variant, known: String },
+    UnknownVariant {
+        name: PackageName,
+        variant: Variant,
+        known: String,
+    },
     #[error("there is no `{variant}.treeinfo.json` in the tree")]
     UnknownSet { variant: Variant, known: String },
     #[error("cannot use the cache `{path}`")]
-    Cache { path: Utf8PathBuf, source: io::Error },
+    Cache {
+        path: Utf8PathBuf,
+        source: io::Error,
+    },
     #[error("cannot prepare the sandbox of `{key}`")]
-    Shell { key: PackageKey, source: Box<WorkError> },
+    Shell {
+        key: PackageKey,
+        source: Box<WorkError>,
+    },
     #[error(transparent)]
     Bootstrap(#[from] BootstrapError),
 }
@@ -121,15 +134,20 @@ impl SessionError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Sandbox(error) => error.hint().map(str::to_owned),
-            Self::Identity(IdentityError::Source { source, .. }) => source.hint().map(str::to_owned),
+            Self::Identity(IdentityError::Source { source, .. }) => {
+                source.hint().map(str::to_owned)
+            }
             Self::Load(LoadError::Upstream(error)) => error.hint().map(str::to_owned),
-            Self::UnknownPackage { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`?")),
+            Self::UnknownPackage {
+                nearest: Some(nearest),
+                ..
+            } => Some(format!("did you mean `{nearest}`?")),
             Self::UnknownVariant { known, .. } => Some(format!("it has: {known}")),
             Self::UnknownSet { known, .. } => Some(format!("there are: {known}")),
             Self::Shell { source, .. } => source.hint().map(str::to_owned),
-            Self::Root(RootError::WrongDigest { .. }) => {
-                Some("if this is the root you want, put its digest into `distribution.toml`".to_owned())
-            }
+            Self::Root(RootError::WrongDigest { .. }) => Some(
+                "if this is the root you want, put its digest into `distribution.toml`".to_owned(),
+            ),
             _ => None,
         }
     }
@@ -197,7 +215,9 @@ pub enum Ended {
 impl Report {
     /// Whether everything is there.
     pub fn is_success(&self) -> bool {
-        self.packages.iter().all(|(_, ended)| matches!(ended, Ended::Made(..) | Ended::Fetched))
+        self.packages
+            .iter()
+            .all(|(_, ended)| matches!(ended, Ended::Made(..) | Ended::Fetched))
     }
 }
 
@@ -219,8 +239,19 @@ impl Session {
             Some(pin) => BuildRoot::pinned(pin, &cache.folder("roots"), &options.cancel)?,
             None => BuildRoot::machine()?,
         };
-        let remote = options.cache_url.clone().filter(|_| root.pinned).map(Remote::new);
-        Ok(Self { options, tree, cache, root, sources, remote })
+        let remote = options
+            .cache_url
+            .clone()
+            .filter(|_| root.pinned)
+            .map(Remote::new);
+        Ok(Self {
+            options,
+            tree,
+            cache,
+            root,
+            sources,
+            remote,
+        })
     }
 
     /// Whether a remote cache was named but cannot be trusted to be of the same build environment.
@@ -233,40 +264,71 @@ impl Session {
         let sets = self.sets(selection)?;
         let keys: BTreeSet<PackageKey> = match selection {
             Selection::Packages(wanted) => graph::closure(&self.tree, self.packages(wanted)?),
-            _ => sets.iter().flat_map(|set| set.order.iter().cloned()).collect(),
+            _ => sets
+                .iter()
+                .flat_map(|set| set.order.iter().cloned())
+                .collect(),
         };
         let order = graph::order(&self.tree, &keys);
-        let identities =
-            identity::identify(&self.tree, &order, &self.root, self.options.epoch, &self.sources)?;
-        Ok(Plan { order, identities, sets })
+        let identities = identity::identify(
+            &self.tree,
+            &order,
+            &self.root,
+            self.options.epoch,
+            &self.sources,
+        )?;
+        Ok(Plan {
+            order,
+            identities,
+            sets,
+        })
     }
 
     fn sets(&self, selection: &Selection) -> Result<Vec<PackageSet>, SessionError> {
         let variants: BTreeSet<Variant> = match selection {
             Selection::Packages(_) => return Ok(Vec::new()),
             Selection::Set(variant) => BTreeSet::from([variant.clone()]),
-            Selection::Everything => {
-                self.tree.sets.keys().cloned().chain([Variant::Default]).collect()
-            }
+            Selection::Everything => self
+                .tree
+                .sets
+                .keys()
+                .cloned()
+                .chain([Variant::Default])
+                .collect(),
         };
         let set = |variant: &Variant| {
-            PackageSet::of(&self.tree, variant)
-                .ok_or_else(|| SessionError::UnknownSet { variant: variant.clone(), known: self.known_sets() })
+            PackageSet::of(&self.tree, variant).ok_or_else(|| SessionError::UnknownSet {
+                variant: variant.clone(),
+                known: self.known_sets(),
+            })
         };
         variants.iter().map(set).collect()
     }
 
     fn known_sets(&self) -> String {
-        let named = self.tree.sets.keys().filter(|variant| **variant != Variant::Default);
+        let named = self
+            .tree
+            .sets
+            .keys()
+            .filter(|variant| **variant != Variant::Default);
         let named = named.map(ToString::to_string);
-        named.chain(["default".to_owned()]).collect::<Vec<_>>().join(", ")
+        named
+            .chain(["default".to_owned()])
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
-    fn packages(&self, wanted: &[(PackageName, Option<Variant>)]) -> Result<Vec<PackageKey>, SessionError> {
+    fn packages(
+        &self,
+        wanted: &[(PackageName, Option<Variant>)],
+    ) -> Result<Vec<PackageKey>, SessionError> {
         let mut keys = Vec::new();
         for (name, variant) in wanted {
             let is_wanted = |key: &&PackageKey| {
-                key.name == *name && variant.as_ref().is_none_or(|variant| key.variant == *variant)
+                key.name == *name
+                    && variant
+                        .as_ref()
+                        .is_none_or(|variant| key.variant == *variant)
             };
             let before = keys.len();
             keys.extend(self.tree.components.keys().filter(is_wanted).cloned());
@@ -280,7 +342,10 @@ impl Session {
                     },
                     _ => {
                         let nearest = self.tree.nearest(name);
-                        SessionError::UnknownPackage { wanted: name.clone(), nearest }
+                        SessionError::UnknownPackage {
+                            wanted: name.clone(),
+                            nearest,
+                        }
                     }
                 });
             }
@@ -293,8 +358,16 @@ impl Session {
         let explanations = plan.order.iter().map(|key| {
             let identity = &plan.identities[key];
             let cached = self.cache.lookup(&identity.id, &key.variant).is_some();
-            let reasons = if cached { Vec::new() } else { self.reasons(key, identity) };
-            Explanation { key: key.clone(), cached, reasons }
+            let reasons = if cached {
+                Vec::new()
+            } else {
+                self.reasons(key, identity)
+            };
+            Explanation {
+                key: key.clone(),
+                cached,
+                reasons,
+            }
         });
         explanations.collect()
     }
@@ -304,13 +377,25 @@ impl Session {
             return vec!["it was never built".to_owned()];
         };
         let reasons = explain::differences(&latest.inputs, &identity.inputs);
-        if reasons.is_empty() { vec!["its archive is gone from the cache".to_owned()] } else { reasons }
+        if reasons.is_empty() {
+            vec!["its archive is gone from the cache".to_owned()]
+        } else {
+            reasons
+        }
     }
 
     /// Gets every source of the plan into the cache.
     pub fn fetch(&self, plan: &Plan, observer: &dyn Observer) -> Report {
-        let needs = plan.order.iter().map(|key| (key.clone(), BTreeSet::new())).collect();
+        let needs = plan
+            .order
+            .iter()
+            .map(|key| (key.clone(), BTreeSet::new()))
+            .collect();
         self.run(plan, &needs, observer, |worker, key| {
+            observer.event(&Event::Step {
+                key,
+                step: Step::Fetching,
+            });
             worker.fetch(key)?;
             observer.event(&Event::Fetched { key });
             Ok(Ended::Fetched)
@@ -319,10 +404,19 @@ impl Session {
 
     /// Builds everything of the plan that is not there.
     pub fn build(&self, plan: &Plan, observer: &dyn Observer) -> Result<Report, SessionError> {
-        let cache_error = |source| SessionError::Cache { path: self.cache.root().to_owned(), source };
-        let _guard = self.cache.lock(|| observer.event(&Event::Waiting)).map_err(cache_error)?;
-        let is_missing =
-            |key: &PackageKey| self.cache.lookup(&plan.identities[key].id, &key.variant).is_none();
+        let cache_error = |source| SessionError::Cache {
+            path: self.cache.root().to_owned(),
+            source,
+        };
+        let _guard = self
+            .cache
+            .lock(|| observer.event(&Event::Waiting))
+            .map_err(cache_error)?;
+        let is_missing = |key: &PackageKey| {
+            self.cache
+                .lookup(&plan.identities[key].id, &key.variant)
+                .is_none()
+        };
         if plan.order.iter().any(is_missing) {
             sandbox::probe(&self.options.cancel)?;
         }
@@ -332,12 +426,23 @@ impl Session {
         }
         let needs = plan.order.iter().map(|key| {
             let requires = &self.tree.components[key].info.requires;
-            (key.clone(), requires.iter().map(|require| PackageKey::from(&require.value)).collect())
+            (
+                key.clone(),
+                requires
+                    .iter()
+                    .map(|require| PackageKey::from(&require.value))
+                    .collect(),
+            )
         });
         let report = self.run(plan, &needs.collect(), observer, |worker, key| {
             let started = Instant::now();
             let (record, how) = worker.make(key)?;
-            observer.event(&Event::Finished { key, record: &record, how, took: started.elapsed() });
+            observer.event(&Event::Finished {
+                key,
+                record: &record,
+                how,
+                took: started.elapsed(),
+            });
             Ok(Ended::Made(Box::new(record), how))
         });
         self.clean(&report).map_err(cache_error)?;
@@ -389,7 +494,9 @@ impl Session {
         work: impl Fn(&Worker<'_>, &PackageKey) -> Result<Ended, WorkError> + Sync,
     ) -> Report {
         let started = Instant::now();
-        observer.event(&Event::Planned { packages: plan.order.len() });
+        observer.event(&Event::Planned {
+            packages: plan.order.len(),
+        });
         let worker = self.worker(plan, observer);
         let ended: Mutex<BTreeMap<PackageKey, Ended>> = Mutex::default();
         let outcomes = schedule::run(
@@ -402,12 +509,18 @@ impl Session {
                     Err(error) if error.is_cancelled() => Ended::Cancelled,
                     Err(error) => {
                         let failure = self.failure(plan, key, &error);
-                        observer.event(&Event::Failed { key, failure: &failure });
+                        observer.event(&Event::Failed {
+                            key,
+                            failure: &failure,
+                        });
                         Ended::Failed(failure)
                     }
                 };
                 let is_good = matches!(result, Ended::Made(..) | Ended::Fetched);
-                ended.lock().expect("nobody panics here").insert(key.clone(), result);
+                ended
+                    .lock()
+                    .expect("nobody panics here")
+                    .insert(key.clone(), result);
                 if is_good { Ok(()) } else { Err(()) }
             },
             &|key, needed| observer.event(&Event::Skipped { key, needed }),
@@ -415,51 +528,95 @@ impl Session {
         let mut ended = ended.into_inner().expect("nobody panics here");
         for (key, outcome) in outcomes {
             ended.entry(key).or_insert(match outcome {
-                Outcome::Skipped(needed) if !self.options.cancel.is_cancelled() => Ended::Skipped(needed),
+                Outcome::Skipped(needed) if !self.options.cancel.is_cancelled() => {
+                    Ended::Skipped(needed)
+                }
                 _ => Ended::Cancelled,
             });
         }
-        let packages = plan.order.iter().filter_map(|key| ended.remove_entry(key)).collect();
-        Report { packages, took: started.elapsed() }
+        let packages = plan
+            .order
+            .iter()
+            .filter_map(|key| ended.remove_entry(key))
+            .collect();
+        Report {
+            packages,
+            took: started.elapsed(),
+        }
     }
 
     fn failure(&self, plan: &Plan, key: &PackageKey, error: &WorkError) -> Failure {
-        let log = matches!(error, WorkError::Script | WorkError::Result(_) | WorkError::Empty)
-            .then(|| self.cache.log(&plan.identities[key].id));
+        let log = matches!(
+            error,
+            WorkError::Script(_) | WorkError::Result(_) | WorkError::Empty
+        )
+        .then(|| self.cache.log(&plan.identities[key].id));
         let hint = match error {
-            WorkError::Script => {
+            WorkError::Script(_) => {
                 let variant = match &key.variant {
                     Variant::Default => String::new(),
                     Variant::Named(variant) => format!(" --variant {variant}"),
                 };
                 let tree = &self.options.tree;
-                Some(format!("look around in its sandbox with `monobloc build {tree} --shell {}{variant}`", key.name))
+                Some(format!(
+                    "look around in its sandbox with `monobloc build {tree} --shell {}{variant}`",
+                    key.name
+                ))
             }
             error => error.hint().map(str::to_owned),
         };
         let log_tail = log.as_deref().map(tail).unwrap_or_default();
-        Failure { causes: crate::causes(error), hint, log, log_tail }
+        Failure {
+            causes: crate::causes(error),
+            hint,
+            log,
+            log_tail,
+        }
     }
 
     /// Opens a shell in the sandbox of a package: of its failed build if there is one, else of one
     /// that is prepared for it.
-    pub fn shell(&self, plan: &Plan, key: &PackageKey, terminal: &str, observer: &dyn Observer) -> Result<(), SessionError> {
-        let cache_error = |source| SessionError::Cache { path: self.cache.root().to_owned(), source };
-        let _guard = self.cache.lock(|| observer.event(&Event::Waiting)).map_err(cache_error)?;
+    pub fn shell(
+        &self,
+        plan: &Plan,
+        key: &PackageKey,
+        terminal: &str,
+        observer: &dyn Observer,
+    ) -> Result<(), SessionError> {
+        let cache_error = |source| SessionError::Cache {
+            path: self.cache.root().to_owned(),
+            source,
+        };
+        let _guard = self
+            .cache
+            .lock(|| observer.event(&Event::Waiting))
+            .map_err(cache_error)?;
         sandbox::probe(&self.options.cancel)?;
         let worker = self.worker(plan, observer);
-        worker.shell(key, terminal).map_err(|source| SessionError::Shell {
-            key: key.clone(),
-            source: Box::new(source),
-        })?;
+        worker
+            .shell(key, terminal)
+            .map_err(|source| SessionError::Shell {
+                key: key.clone(),
+                source: Box::new(source),
+            })?;
         self.cache.remove_shared_work().map_err(cache_error)
     }
 
     /// Makes the bootstrap archive of a set whose packages are all built.
     pub fn bootstrap(&self, plan: &Plan, set: &PackageSet) -> Result<Bootstrap, SessionError> {
-        let cache_error = |source| SessionError::Cache { path: self.cache.root().to_owned(), source };
+        let cache_error = |source| SessionError::Cache {
+            path: self.cache.root().to_owned(),
+            source,
+        };
         let _guard = self.cache.lock(|| {}).map_err(cache_error)?;
-        let made = bootstrap::make(&self.cache, &self.tree.distribution, set, plan, self.options.epoch, &self.options.cancel)?;
+        let made = bootstrap::make(
+            &self.cache,
+            &self.tree.distribution,
+            set,
+            plan,
+            self.options.epoch,
+            &self.options.cancel,
+        )?;
         bootstrap::write_complete(&self.cache, set, plan, Some(&made)).map_err(cache_error)?;
         Ok(made)
     }
@@ -478,5 +635,8 @@ fn tail(log: &camino::Utf8Path) -> Vec<String> {
     };
     let text = String::from_utf8_lossy(&read().unwrap_or_default()).into_owned();
     let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|line| (*line).to_owned()).collect()
+    lines[lines.len().saturating_sub(LOG_LINES)..]
+        .iter()
+        .map(|line| (*line).to_owned())
+        .collect()
 }

@@ -120,7 +120,7 @@ name!(
     /// A system user that a package runs as.
     UserName,
     "user name",
-    "the distribution's prefix (such as `dcos_`), then lower-case letters, digits and `_`",
+    "the distribution's prefix and `_`, then lower-case letters, digits and `_`, at most 31 in all",
     |text| {
         text.split_once('_').is_some_and(|(prefix, rest)| !prefix.is_empty() && !rest.is_empty())
             && text.len() <= 31

@@ -47,7 +47,10 @@ impl std::fmt::Display for Require {
 enum RequireText {
     Name(String),
     // The variant may be null, but must be there: an optional one could be left out.
-    Object { name: String, variant: serde_json::Value },
+    Object {
+        name: String,
+        variant: serde_json::Value,
+    },
 }
 
 impl TryFrom<RequireText> for Require {
@@ -56,9 +59,10 @@ impl TryFrom<RequireText> for Require {
     fn try_from(text: RequireText) -> Result<Self, Self::Error> {
         Ok(match text {
             RequireText::Name(name) => Self::of(name.parse()?),
-            RequireText::Object { name, variant } => {
-                Self { name: name.parse()?, variant: serde_json::from_value(variant)? }
-            }
+            RequireText::Object { name, variant } => Self {
+                name: name.parse()?,
+                variant: serde_json::from_value(variant)?,
+            },
         })
     }
 }
@@ -76,9 +80,10 @@ impl From<Require> for RequireText {
     fn from(require: Require) -> Self {
         match require.variant {
             Variant::Default => Self::Name(require.name.into()),
-            Variant::Named(variant) => {
-                Self::Object { name: require.name.into(), variant: variant.as_str().into() }
-            }
+            Variant::Named(variant) => Self::Object {
+                name: require.name.into(),
+                variant: variant.as_str().into(),
+            },
         }
     }
 }

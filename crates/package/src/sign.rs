@@ -84,7 +84,8 @@ impl SecretKey {
     /// Reads a secret key file of minisign; the password counts only if the key is encrypted.
     pub fn parse(text: &str, password: Option<String>) -> Result<Self, SignatureError> {
         let failed = |error: minisign::PError| SignatureError::SecretKey(error.to_string());
-        let malformed = || SignatureError::SecretKey("it is not a secret key file of minisign".to_owned());
+        let malformed =
+            || SignatureError::SecretKey("it is not a secret key file of minisign".to_owned());
         let encoded = text.lines().nth(1).ok_or_else(malformed)?;
         let bytes = STANDARD.decode(encoded.trim()).map_err(|_| malformed())?;
         if bytes.len() != KEY_BYTES {
@@ -93,14 +94,17 @@ impl SecretKey {
         let is_encrypted = bytes[KDF] != [0, 0];
         let key = match password {
             None if is_encrypted => return Err(SignatureError::Password),
-            Some(password) if is_encrypted => {
-                minisign::SecretKeyBox::from_string(text).and_then(|key| key.into_secret_key(Some(password)))
-            }
+            Some(password) if is_encrypted => minisign::SecretKeyBox::from_string(text)
+                .and_then(|key| key.into_secret_key(Some(password))),
             // The stock program leaves the checksum of a plain key blank, which the crate refuses.
-            _ if bytes[KEY_BYTES - CHECKSUM_BYTES..].iter().all(|byte| *byte == 0) => {
+            _ if bytes[KEY_BYTES - CHECKSUM_BYTES..]
+                .iter()
+                .all(|byte| *byte == 0) =>
+            {
                 minisign::SecretKey::from_bytes(&bytes)
             }
-            _ => minisign::SecretKeyBox::from_string(text).and_then(minisign::SecretKeyBox::into_unencrypted_secret_key),
+            _ => minisign::SecretKeyBox::from_string(text)
+                .and_then(minisign::SecretKeyBox::into_unencrypted_secret_key),
         };
         key.map(Self).map_err(failed)
     }
@@ -251,7 +255,10 @@ mod tests {
     #[test]
     fn an_encrypted_key_needs_its_password_and_a_plain_one_ignores_it() {
         let pair = KeyPair::generate(Some("secret".to_owned())).unwrap();
-        assert!(matches!(SecretKey::parse(&pair.secret, None), Err(SignatureError::Password)));
+        assert!(matches!(
+            SecretKey::parse(&pair.secret, None),
+            Err(SignatureError::Password)
+        ));
         assert!(SecretKey::parse(&pair.secret, Some("wrong".to_owned())).is_err());
         SecretKey::parse(&pair.secret, Some("secret".to_owned())).unwrap();
         let plain = KeyPair::generate(None).unwrap();

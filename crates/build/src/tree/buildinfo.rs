@@ -13,12 +13,28 @@ use super::source;
 use crate::source::SourceSpec;
 
 const KEYS: [&str; 12] = [
-    "build_script", "docker", "environment", "group", "network", "requires", "single_source", "sources",
-    "state_directory", "sysctl", "username", "version_extra",
+    "build_script",
+    "docker",
+    "environment",
+    "group",
+    "network",
+    "requires",
+    "single_source",
+    "sources",
+    "state_directory",
+    "sysctl",
+    "username",
+    "version_extra",
 ];
 
 /// Keys that the builder itself writes; a tree that sets them misunderstands something.
-const RESERVED: [&str; 5] = ["name", "variant", "build", "pkgpanda_version", "extra_source"];
+const RESERVED: [&str; 5] = [
+    "name",
+    "variant",
+    "build",
+    "pkgpanda_version",
+    "extra_source",
+];
 
 /// The content of a `buildinfo.json`.
 #[derive(Debug, Clone, Default)]
@@ -66,12 +82,20 @@ pub(super) fn read(
     let node = reader.json()?;
     let fields = reader.map(&node, "buildinfo.json")?;
     reader.unknown_keys(fields, "buildinfo.json", &KEYS, &RESERVED);
-    for (key, _) in fields.iter().filter(|(key, _)| RESERVED.contains(&key.name.as_str())) {
-        let message = format!("key `{}` is written by the builder and cannot be given", key.name);
+    for (key, _) in fields
+        .iter()
+        .filter(|(key, _)| RESERVED.contains(&key.name.as_str()))
+    {
+        let message = format!(
+            "key `{}` is written by the builder and cannot be given",
+            key.name
+        );
         reader.error(&key.span, message, Some("remove it".to_owned()));
     }
     let sources = read_sources(reader, fields, name);
-    let requires = fields.get("requires").map(|node| read_requires(reader, node));
+    let requires = fields
+        .get("requires")
+        .map(|node| read_requires(reader, node));
     let mut info = BuildInfo {
         build_script: format!("{}build", variant.file_prefix()),
         requires: requires.unwrap_or_default(),
@@ -79,9 +103,15 @@ pub(super) fn read(
         environment: read_environment(reader, fields),
         sysctl: read_sysctl(reader, fields),
         state_directory: flag(reader, fields, "state_directory"),
-        username: fields.get("username").and_then(|node| reader.parse(node, "username")),
-        group: fields.get("group").and_then(|node| reader.parse(node, "group")),
-        version_extra: fields.get("version_extra").and_then(|node| reader.parse(node, "version_extra")),
+        username: fields
+            .get("username")
+            .and_then(|node| reader.parse(node, "username")),
+        group: fields
+            .get("group")
+            .and_then(|node| reader.parse(node, "group")),
+        version_extra: fields
+            .get("version_extra")
+            .and_then(|node| reader.parse(node, "version_extra")),
         network: flag(reader, fields, "network"),
     };
     read_script(reader, fields, &node, folder, &mut info);
@@ -96,7 +126,10 @@ pub(super) fn read(
 }
 
 fn flag(reader: &mut Reader<'_>, fields: Fields<'_>, name: &str) -> bool {
-    fields.get(name).and_then(|node| reader.boolean(node, name)).unwrap_or_default()
+    fields
+        .get(name)
+        .and_then(|node| reader.boolean(node, name))
+        .unwrap_or_default()
 }
 
 fn read_script(
@@ -109,14 +142,21 @@ fn read_script(
     let mut span = node.span.start..node.span.start;
     if let Some(node) = fields.get("build_script") {
         span = node.span.clone();
-        let Some(script) = reader.string(node, "build_script") else { return };
+        let Some(script) = reader.string(node, "build_script") else {
+            return;
+        };
         script.clone_into(&mut info.build_script);
     }
     let script = &info.build_script;
     let is_inside = script.parse::<package::path::PackagePath>().is_ok();
     let Ok(metadata) = fs_err::metadata(folder.join(script)) else {
-        let help = format!("make `{script}` in the package's folder, or name it with `build_script`");
-        reader.error(&span, format!("the build script `{script}` does not exist"), Some(help));
+        let help =
+            format!("make `{script}` in the package's folder, or name it with `build_script`");
+        reader.error(
+            &span,
+            format!("the build script `{script}` does not exist"),
+            Some(help),
+        );
         return;
     };
     if !is_inside || !metadata.is_file() {
@@ -124,7 +164,11 @@ fn read_script(
         reader.error(&span, message, None);
     } else if !crate::platform::is_executable(&metadata) {
         let help = Some(format!("chmod +x {}", folder.join(script)));
-        reader.error(&span, format!("the build script `{script}` is not executable"), help);
+        reader.error(
+            &span,
+            format!("the build script `{script}` is not executable"),
+            help,
+        );
     }
 }
 
@@ -160,16 +204,23 @@ fn read_requires(reader: &mut Reader<'_>, node: &Node) -> Vec<Placed<Require>> {
                 let variant = reader.required(fields, &item.span, "variant", "a require");
                 let name = name.and_then(|node| reader.parse(node, "name"));
                 let variant = variant.and_then(|node| read_variant(reader, node));
-                Require { name: name?, variant: variant? }
+                Require {
+                    name: name?,
+                    variant: variant?,
+                }
             }
             Value::String(_) => Require::of(reader.parse(item, "a require")?),
             _ => {
-                let expected = "a require must be a package name or an object with `name` and `variant`";
+                let expected =
+                    "a require must be a package name or an object with `name` and `variant`";
                 reader.error(&item.span, expected, None);
                 return None;
             }
         };
-        Some(Placed { value, place: reader.place(&item.span) })
+        Some(Placed {
+            value,
+            place: reader.place(&item.span),
+        })
     });
     requires.collect()
 }
@@ -178,7 +229,9 @@ fn read_requires(reader: &mut Reader<'_>, node: &Node) -> Vec<Placed<Require>> {
 pub(super) fn read_variant(reader: &mut Reader<'_>, node: &Node) -> Option<Variant> {
     match node.value {
         Value::Null => Some(Variant::Default),
-        _ => reader.parse::<VariantName>(node, "variant").map(Variant::Named),
+        _ => reader
+            .parse::<VariantName>(node, "variant")
+            .map(Variant::Named),
     }
 }
 
@@ -197,7 +250,9 @@ fn read_sources(
             sources.extend(source::read(reader, single).map(|spec| (package.to_string(), spec)));
         }
         (Some(node), None) => {
-            let Some(fields) = reader.map(node, "sources") else { return sources };
+            let Some(fields) = reader.map(node, "sources") else {
+                return sources;
+            };
             for (key, node) in fields.iter() {
                 // The name becomes a folder in `/pkg/src`.
                 if let Err(error) = key.name.parse::<PackageName>() {
@@ -213,11 +268,18 @@ fn read_sources(
 }
 
 fn read_environment(reader: &mut Reader<'_>, fields: Fields<'_>) -> IndexMap<String, Scalar> {
-    let Some(node) = fields.get("environment") else { return IndexMap::new() };
+    let Some(node) = fields.get("environment") else {
+        return IndexMap::new();
+    };
     let environment = scalars(reader, node, "environment");
-    let Value::Object(pairs) = &node.value else { return environment };
+    let Value::Object(pairs) = &node.value else {
+        return environment;
+    };
     for (key, _) in pairs {
-        let value = environment.get(&key.name).map(ToString::to_string).unwrap_or_default();
+        let value = environment
+            .get(&key.name)
+            .map(ToString::to_string)
+            .unwrap_or_default();
         if let Some(problem) = active::variable_problem(&key.name, &value) {
             reader.error(&key.span, format!("environment: {problem}"), None);
         }
@@ -227,16 +289,25 @@ fn read_environment(reader: &mut Reader<'_>, fields: Fields<'_>) -> IndexMap<Str
 
 fn read_sysctl(reader: &mut Reader<'_>, fields: Fields<'_>) -> Sysctl {
     let mut sysctl = Sysctl::new();
-    let Some(node) = fields.get("sysctl") else { return sysctl };
-    let Some(services) = reader.map(node, "sysctl") else { return sysctl };
+    let Some(node) = fields.get("sysctl") else {
+        return sysctl;
+    };
+    let Some(services) = reader.map(node, "sysctl") else {
+        return sysctl;
+    };
     for (key, node) in services.iter() {
-        sysctl.insert(key.name.clone(), scalars(reader, node, "a service of sysctl"));
+        sysctl.insert(
+            key.name.clone(),
+            scalars(reader, node, "a service of sysctl"),
+        );
     }
     sysctl
 }
 
 fn scalars(reader: &mut Reader<'_>, node: &Node, what: &str) -> IndexMap<String, Scalar> {
-    let Some(fields) = reader.map(node, what) else { return IndexMap::new() };
+    let Some(fields) = reader.map(node, what) else {
+        return IndexMap::new();
+    };
     let pairs = fields.iter().filter_map(|(key, node)| {
         let value = reader.scalar(node, &format!("`{}`", key.name))?;
         Some((key.name.clone(), value))

@@ -6,8 +6,14 @@ use package::distribution::Distribution;
 
 use super::document::{Node, Reader};
 
-const KEYS: [&str; 6] =
-    ["build", "config_directory", "install_root", "name", "state_directory", "version"];
+const KEYS: [&str; 6] = [
+    "build",
+    "config_directory",
+    "install_root",
+    "name",
+    "state_directory",
+    "version",
+];
 
 /// The root file system that builds see, pinned by its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +58,10 @@ fn read_root(reader: &mut Reader<'_>, node: &Node) -> Option<PinnedRoot> {
     let sha256 = reader.required(build, &node.span, "root_sha256", "[build]");
     let path = path.and_then(|node| reader.string(node, "root"));
     let sha256 = sha256.and_then(|node| reader.parse(node, "root_sha256"));
-    Some(PinnedRoot { path: path?.into(), sha256: sha256? })
+    Some(PinnedRoot {
+        path: path?.into(),
+        sha256: sha256?,
+    })
 }
 
 fn read_name<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<&'n str> {
@@ -72,9 +81,9 @@ fn is_name(name: &str) -> bool {
     name.len() <= 24
         && name.starts_with(|char: char| char.is_ascii_lowercase())
         && !name.ends_with('-')
-        && name.bytes().all(|byte| {
-            byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'
-        })
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }
 
 /// A path that can stand in unit files, scripts and mount tables without quotes.
@@ -92,7 +101,8 @@ fn absolute_path(reader: &mut Reader<'_>, node: &Node, key: &str) -> Option<Utf8
         return Some(text.into());
     }
     let message = format!("{key} cannot be `{text}`");
-    let help = "expected an absolute path of letters, digits and `._-`, outside the system's own folders";
+    let help =
+        "expected an absolute path of letters, digits and `._-`, outside the system's own folders";
     reader.error(&node.span, message, Some(help.to_owned()));
     None
 }

@@ -9,7 +9,10 @@ use package::distribution::Distribution;
 use package::id::{PackageName, Variant, VariantName};
 
 use super::document::Reader;
-use super::{Component, PackageKey, PinnedRoot, Tree, TreeInfo, buildinfo, check, distribution, source, treeinfo};
+use super::{
+    Component, PackageKey, PinnedRoot, Tree, TreeInfo, buildinfo, check, distribution, source,
+    treeinfo,
+};
 use crate::source::{SourceError, SourceSpec};
 
 /// Why a tree could not be loaded.
@@ -58,10 +61,17 @@ impl Tree {
             let place = found.place.as_ref().map(|place| (place.line, place.column));
             (found.file.clone(), place)
         });
-        if load.diagnostics.iter().any(|found| found.severity == Severity::Error) {
+        if load
+            .diagnostics
+            .iter()
+            .any(|found| found.severity == Severity::Error)
+        {
             return Err(LoadError::Mistakes(load.diagnostics));
         }
-        Ok(Self { warnings: load.diagnostics, ..tree })
+        Ok(Self {
+            warnings: load.diagnostics,
+            ..tree
+        })
     }
 }
 
@@ -125,8 +135,10 @@ impl Load {
             self.distribution = Some(Distribution::default());
         } else if let Some((distribution, build_root)) = self.file(&file, distribution::read) {
             self.distribution = Some(distribution);
-            self.build_root =
-                build_root.map(|pinned| PinnedRoot { path: root.join(pinned.path), ..pinned });
+            self.build_root = build_root.map(|pinned| PinnedRoot {
+                path: root.join(pinned.path),
+                ..pinned
+            });
         }
     }
 
@@ -166,8 +178,13 @@ impl Load {
             });
             match info {
                 Some(info) => {
-                    let component = Component { folder: folder.to_owned(), file, info };
-                    self.components.insert(PackageKey { name, variant }, component);
+                    let component = Component {
+                        folder: folder.to_owned(),
+                        file,
+                        info,
+                    };
+                    self.components
+                        .insert(PackageKey { name, variant }, component);
                 }
                 None => {
                     self.unreadable.insert(name);
@@ -202,8 +219,7 @@ impl Load {
             self.mistake(file, "the upstream tree has no folder `packages`", None);
             return Ok(());
         }
-        let own: Vec<PackageName> =
-            self.components.keys().map(|key| key.name.clone()).collect();
+        let own: Vec<PackageName> = self.components.keys().map(|key| key.name.clone()).collect();
         for (name, path) in entries(&packages)? {
             if path.is_dir() && !own.iter().any(|own| own.as_str() == name) {
                 self.package_folder(&name, &path)?;
@@ -218,8 +234,11 @@ fn entries(folder: &Utf8Path) -> io::Result<Vec<(String, Utf8PathBuf)>> {
     let mut entries = Vec::new();
     for entry in fs_err::read_dir(folder)? {
         // A name that is not UTF-8 cannot be one this program looks for.
-        let Ok(name) = entry?.file_name().into_string() else { continue };
-        let is_hidden = name.starts_with('.') && name != ".buildinfo.json" && name != ".treeinfo.json";
+        let Ok(name) = entry?.file_name().into_string() else {
+            continue;
+        };
+        let is_hidden =
+            name.starts_with('.') && name != ".buildinfo.json" && name != ".treeinfo.json";
         if !is_hidden && name != crate::cache::FOLDER {
             entries.push((name.clone(), folder.join(name)));
         }

@@ -7,7 +7,12 @@ use package::id::{PackageName, Variant};
 use super::buildinfo::{Placed, read_variant};
 use super::document::{Fields, Reader};
 
-const KEYS: [&str; 4] = ["bootstrap_package_list", "core_package_list", "exclude", "variants"];
+const KEYS: [&str; 4] = [
+    "bootstrap_package_list",
+    "core_package_list",
+    "exclude",
+    "variants",
+];
 
 /// The content of a `treeinfo.json`.
 #[derive(Debug, Clone, Default)]
@@ -57,30 +62,47 @@ impl TreeInfo {
 
     /// The variant that `name` has in this set.
     pub fn variant(&self, name: &PackageName) -> Variant {
-        self.variants.get(name).map_or(Variant::Default, |variant| variant.value.clone())
+        self.variants
+            .get(name)
+            .map_or(Variant::Default, |variant| variant.value.clone())
     }
 }
 
 fn names(reader: &mut Reader<'_>, fields: Fields<'_>, key: &str) -> Vec<Placed<PackageName>> {
-    let Some(node) = fields.get(key) else { return Vec::new() };
+    let Some(node) = fields.get(key) else {
+        return Vec::new();
+    };
     let items = reader.list(node, key);
     let names = items.iter().filter_map(|item| {
         let value = reader.parse(item, key)?;
-        Some(Placed { value, place: reader.place(&item.span) })
+        Some(Placed {
+            value,
+            place: reader.place(&item.span),
+        })
     });
     names.collect()
 }
 
 fn variants(reader: &mut Reader<'_>, fields: Fields<'_>) -> BTreeMap<PackageName, Placed<Variant>> {
     let mut variants = BTreeMap::new();
-    let Some(node) = fields.get("variants") else { return variants };
-    let Some(pairs) = reader.map(node, "variants") else { return variants };
+    let Some(node) = fields.get("variants") else {
+        return variants;
+    };
+    let Some(pairs) = reader.map(node, "variants") else {
+        return variants;
+    };
     for (key, node) in pairs.iter() {
         match key.name.parse::<PackageName>() {
             Err(error) => reader.error(&key.span, format!("variants: {error}"), None),
             Ok(name) => {
                 if let Some(value) = read_variant(reader, node) {
-                    variants.insert(name, Placed { value, place: reader.place(&key.span) });
+                    variants.insert(
+                        name,
+                        Placed {
+                            value,
+                            place: reader.place(&key.span),
+                        },
+                    );
                 }
             }
         }

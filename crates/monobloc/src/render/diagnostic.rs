@@ -11,11 +11,23 @@ pub(super) fn render(found: &Diagnostic) -> String {
     };
     let file = found.file.as_str();
     let mut group = match &found.place {
-        None => level.primary_title(&found.message).element(annotate_snippets::Origin::path(file)),
+        None => level
+            .primary_title(&found.message)
+            .element(annotate_snippets::Origin::path(file)),
         Some(place) => {
-            let start: usize = place.text.chars().take(place.column - 1).map(char::len_utf8).sum();
-            let length: usize =
-                place.text.chars().skip(place.column - 1).take(place.length).map(char::len_utf8).sum();
+            let start: usize = place
+                .text
+                .chars()
+                .take(place.column - 1)
+                .map(char::len_utf8)
+                .sum();
+            let length: usize = place
+                .text
+                .chars()
+                .skip(place.column - 1)
+                .take(place.length)
+                .map(char::len_utf8)
+                .sum();
             let snippet = Snippet::source(&place.text)
                 .line_start(place.line)
                 .path(file)

@@ -75,16 +75,28 @@ impl Output {
     /// one is shown: old trees have a hundred.
     pub(crate) fn diagnostics(&self, diagnostics: &[Diagnostic]) {
         let same = |one: &Diagnostic, other: &Diagnostic| {
-            one.severity == Severity::Warning && (one.severity, &one.message) == (other.severity, &other.message)
+            one.severity == Severity::Warning
+                && (one.severity, &one.message) == (other.severity, &other.message)
         };
         for (at, found) in diagnostics.iter().enumerate() {
             if diagnostics[..at].iter().any(|earlier| same(found, earlier)) {
                 continue;
             }
-            let more = diagnostics[at + 1..].iter().filter(|later| same(found, later)).count();
-            let more = if more == 0 { String::new() } else { format!("... and {more} more like this\n") };
+            let more = diagnostics[at + 1..]
+                .iter()
+                .filter(|later| same(found, later))
+                .count();
+            let more = if more == 0 {
+                String::new()
+            } else {
+                format!("... and {more} more like this\n")
+            };
             // Standard error may be closed; then nobody wants to know.
-            drop(writeln!(anstream::stderr(), "{}\n{more}", diagnostic::render(found)));
+            drop(writeln!(
+                anstream::stderr(),
+                "{}\n{more}",
+                diagnostic::render(found)
+            ));
         }
     }
 
@@ -110,12 +122,19 @@ fn written(result: io::Result<()>) -> Result<(), Failure> {
 }
 
 fn talk(style: Style, label: &str, message: &str) {
-    drop(writeln!(anstream::stderr(), "{style}{label}:{style:#} {message}"));
+    drop(writeln!(
+        anstream::stderr(),
+        "{style}{label}:{style:#} {message}"
+    ));
 }
 
 /// `1 package`, `2 packages`.
 pub(crate) fn plural(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+    if count == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{count} {noun}s")
+    }
 }
 
 /// A size as people read it.

@@ -229,7 +229,7 @@ fn a_failing_script_shows_the_end_of_its_log_and_stops_what_needs_it() {
     [SIZE] in [TEMP]/tree/cache/packages
     --- stderr
     building base
-    failed: base: the build script failed
+    failed: base: the build script failed with exit status: 3
       | looking for libz
       | no libz
       the whole log: [TEMP]/tree/cache/packages/base/base--[HASH].log
@@ -259,7 +259,7 @@ fn a_failing_script_is_in_the_json_document() {
           "name": "base",
           "variant": null,
           "status": "failed",
-          "error": "the build script failed",
+          "error": "the build script failed with exit status: 3",
           "hint": "look around in its sandbox with `monobloc build [TEMP]/tree --shell base`",
           "log": "[TEMP]/tree/cache/packages/base/base--[HASH].log",
           "log_tail": [
@@ -280,7 +280,7 @@ fn a_failing_script_is_in_the_json_document() {
     }
     --- stderr
     building base
-    failed: base: the build script failed
+    failed: base: the build script failed with exit status: 3
       | looking for libz
       | no libz
       the whole log: [TEMP]/tree/cache/packages/base/base--[HASH].log
@@ -321,7 +321,7 @@ fn a_failure_of_a_variant_says_how_to_look_at_that_variant() {
     building base
     built base--[HASH] ([SIZE], [TIME])
     building app (small)
-    failed: app (small): the build script failed
+    failed: app (small): the build script failed with exit status: 3
       | looking for libz
       | no libz
       the whole log: [TEMP]/tree/cache/packages/app/app--[HASH].log
@@ -447,6 +447,8 @@ fn fetch_only_fills_the_cache_for_a_build_without_network() {
     --- stdout
     2 packages: 2 with all sources in the cache ([TIME])
     --- stderr
+    fetched app
+    fetched base
     ");
     assert_snapshot!(env.run(&["build", "tree", "--fetch-only", "--json"]), @r#"
     exit: 0
@@ -501,6 +503,7 @@ fn a_wrong_hash_keeps_the_bad_file_aside() {
     --- stdout
     2 packages: 1 with all sources in the cache, 1 failed ([TIME])
     --- stderr
+    fetched app
     failed: base: source `base`: cannot fetch url source `file://data`: `file://[TEMP]/tree/base/data` is not the expected file: expected sha256 [DIGEST], found [DIGEST], kept as `[TEMP]/cache/monobloc/sources/sha256/66/[DIGEST].corrupt`
     ");
     assert_eq!(

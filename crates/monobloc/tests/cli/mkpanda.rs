@@ -104,10 +104,10 @@ fn errors_stand_on_standard_output() {
     assert_snapshot!(show(&mut env.mkpanda("tree/base", &["--variant=default"])), @"
     exit: 1
     --- stdout
-    ERROR: base: the build script failed
+    ERROR: base: the build script failed with exit status: 3
     --- stderr
     building base
-    failed: base: the build script failed
+    failed: base: the build script failed with exit status: 3
       | looking for libz
       | no libz
       the whole log: [TEMP]/tree/cache/packages/base/base--[HASH].log

@@ -52,7 +52,11 @@ pub enum Conflict {
         second: PackageId,
     },
     #[error("`{package}` sets the environment variable `{}`: {problem}", variable.escape_debug())]
-    VariableProblem { package: PackageId, variable: String, problem: VariableProblem },
+    VariableProblem {
+        package: PackageId,
+        variable: String,
+        problem: VariableProblem,
+    },
     #[error(
         "sysctl `{setting}` is set to `{first_value}` by `{first}` and to `{second_value}` by `{second}`"
     )]

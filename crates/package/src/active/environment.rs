@@ -36,7 +36,11 @@ pub(super) fn add(
             let value = value.to_string();
             if let Some(problem) = variable_problem(variable, &value) {
                 let (package, variable) = (member.id.clone(), variable.clone());
-                conflicts.insert(Conflict::VariableProblem { package, variable, problem });
+                conflicts.insert(Conflict::VariableProblem {
+                    package,
+                    variable,
+                    problem,
+                });
             }
             if let Some(first) = owners.insert(variable, member.id) {
                 conflicts.insert(Conflict::Variable {
@@ -62,7 +66,9 @@ pub enum VariableProblem {
     #[error("the installation sets this variable itself")]
     Reserved,
     /// Shells would not take it.
-    #[error("not the name of an environment variable: expected letters, digits and `_`, no digit first")]
+    #[error(
+        "not the name of an environment variable: expected letters, digits and `_`, no digit first"
+    )]
     Name,
     /// It would not read back.
     #[error("the value has a line break or control character")]
@@ -71,8 +77,13 @@ pub enum VariableProblem {
 
 /// Tells whether `variable` can be set to `value`.
 pub fn variable_problem(variable: &str, value: &str) -> Option<VariableProblem> {
-    let is_name = variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        && variable.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
+    let is_name = variable
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && variable
+            .bytes()
+            .next()
+            .is_some_and(|byte| !byte.is_ascii_digit());
     if RESERVED.contains(&variable) {
         Some(VariableProblem::Reserved)
     } else if !is_name {

@@ -15,12 +15,12 @@ use crate::digest::{Hasher, Sha256};
 use crate::path::PackagePath;
 use crate::platform;
 
-/// Files up to this size go to a worker in one piece.
-const WHOLE_MAX: u64 = 256 * 1024;
-/// Larger ones in pieces of this size.
-const CHUNK: usize = 256 * 1024;
-/// Pieces or files under way; with `WHOLE_MAX` this bounds the memory.
+/// Contents go to the workers in pieces of this size.
+const PIECE: usize = 256 * 1024;
+/// Files that wait for a worker; with `PIECE` this bounds the memory.
 const QUEUE: usize = 32;
+/// Further pieces of one file that wait.
+const AHEAD: usize = 4;
 
 /// What a path was made as.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,13 +37,22 @@ struct Job {
     mode: u32,
     mtime: u64,
     expected: Option<Sha256>,
-    content: Content,
+    first: Piece,
+    /// What follows, of a file that is longer than one piece.
+    rest: Option<Receiver<Piece>>,
 }
 
+/// A part of a file's content.
 #[derive(Debug)]
-enum Content {
-    Whole(Vec<u8>),
-    Pieces(Receiver<Vec<u8>>),
+struct Piece {
+    buffer: Vec<u8>,
+    length: usize,
+}
+
+impl Piece {
+    fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.length]
+    }
 }
 
 /// What a worker found.
@@ -61,6 +70,8 @@ pub(super) struct Shared<'a> {
     root: Option<&'a Utf8Path>,
     written: Mutex<HashMap<PackagePath, Written>>,
     failure: Mutex<Option<UnpackError>>,
+    /// Buffers to use again: memory that is fresh for every file costs more than the copying.
+    buffers: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
 }
 
 impl<'a> Shared<'a> {
@@ -70,6 +81,7 @@ impl<'a> Shared<'a> {
             root,
             written: Mutex::default(),
             failure: Mutex::default(),
+            buffers: bounded(QUEUE),
         }
     }
 
@@ -95,7 +107,27 @@ impl<'a> Shared<'a> {
         }
     }
 
-    fn run(&self, job: &Job) -> Result<(), UnpackError> {
+    /// Reads as much of `content` as a piece can hold; less only at its end.
+    fn read_piece(&self, content: &mut dyn Read) -> Result<Piece, UnpackError> {
+        let mut buffer = self.buffers.1.try_recv().unwrap_or_else(|_| vec![0; PIECE]);
+        let mut length = 0;
+        while length < PIECE {
+            match content.read(&mut buffer[length..]) {
+                Ok(0) => break,
+                Ok(count) => length += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(super::read::damaged(self.archive, error)),
+            }
+        }
+        Ok(Piece { buffer, length })
+    }
+
+    fn recycle(&self, piece: Piece) {
+        // Where there are enough of them, one more is let go.
+        drop(self.buffers.0.try_send(piece.buffer));
+    }
+
+    fn run(&self, job: Job) -> Result<(), UnpackError> {
         let mut file = match self.root {
             Some(root) => Some(
                 fs_err::File::create_new(root.join(job.path.as_str()))
@@ -105,16 +137,16 @@ impl<'a> Shared<'a> {
         };
         let mut hasher = Hasher::new();
         let mut size = 0;
-        let mut take = |piece: &[u8]| {
-            hasher.update(piece);
-            size += piece.len() as u64;
-            file.as_mut().map_or(Ok(()), |file| file.write_all(piece))
-        };
-        match &job.content {
-            Content::Whole(bytes) => take(bytes),
-            Content::Pieces(pieces) => pieces.iter().try_for_each(|piece| take(&piece)),
+        let rest = job.rest.iter().flatten();
+        for piece in std::iter::once(job.first).chain(rest) {
+            hasher.update(piece.bytes());
+            size += piece.length as u64;
+            if let Some(file) = &mut file {
+                file.write_all(piece.bytes())
+                    .map_err(|error| self.write_error(error))?;
+            }
+            self.recycle(piece);
         }
-        .map_err(|error| self.write_error(error))?;
         let written = Written {
             size,
             sha256: hasher.finish(),
@@ -129,20 +161,20 @@ impl<'a> Shared<'a> {
             });
         }
         if let Some(file) = file {
-            finish_file(&file, job).map_err(|error| self.write_error(error))?;
+            finish_file(&file, job.mode, job.mtime).map_err(|error| self.write_error(error))?;
         }
         self.written
             .lock()
             .expect("no worker panics")
-            .insert(job.path.clone(), written);
+            .insert(job.path, written);
         Ok(())
     }
 }
 
-fn finish_file(file: &fs_err::File, job: &Job) -> io::Result<()> {
-    platform::set_file_mode(file.file(), job.mode)?;
+fn finish_file(file: &fs_err::File, mode: u32, mtime: u64) -> io::Result<()> {
+    platform::set_file_mode(file.file(), mode)?;
     file.file()
-        .set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(job.mtime))
+        .set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(mtime))
 }
 
 /// Takes entries in order and lays them out.
@@ -205,7 +237,7 @@ impl<'a> Layout<'a> {
             let queue = queue.clone();
             scope.spawn(move || {
                 for job in queue {
-                    if let Err(error) = shared.run(&job) {
+                    if let Err(error) = shared.run(job) {
                         shared.fail(error);
                     }
                 }
@@ -314,47 +346,34 @@ impl<'a> Layout<'a> {
             let message = format!("`{path}` has {found} bytes, its header says {size}");
             super::read::damaged(self.shared.archive, io::Error::other(message))
         };
-        let job = |content| Job {
+        let first = self.shared.read_piece(content)?;
+        let mut found = first.length as u64;
+        let is_whole = first.length < PIECE;
+        let (pieces, rest) = bounded(AHEAD);
+        let rest = (!is_whole).then_some(rest);
+        self.send(Job {
             path: path.clone(),
             mode,
             mtime,
             expected,
-            content,
-        };
-        if size <= WHOLE_MAX {
-            let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or_default() + 1);
-            // One byte more than stated shows an entry that is longer than it says.
-            content
-                .take(size + 1)
-                .read_to_end(&mut bytes)
-                .map_err(|error| super::read::damaged(self.shared.archive, error))?;
-            if bytes.len() as u64 != size {
-                return Err(short(bytes.len() as u64));
+            first,
+            rest,
+        });
+        while !is_whole && found <= size {
+            let piece = self.shared.read_piece(content)?;
+            if piece.length == 0 {
+                break;
             }
-            self.send(job(Content::Whole(bytes)));
-            return Ok(());
-        }
-        let (pieces, receiver) = bounded(4);
-        self.send(job(Content::Pieces(receiver)));
-        let mut found = 0;
-        loop {
-            let mut piece = Vec::with_capacity(CHUNK);
-            content
-                .take(CHUNK as u64)
-                .read_to_end(&mut piece)
-                .map_err(|error| super::read::damaged(self.shared.archive, error))?;
-            found += piece.len() as u64;
-            if piece.is_empty() || found > size {
-                return if found == size {
-                    Ok(())
-                } else {
-                    Err(short(found))
-                };
-            }
+            found += piece.length as u64;
             if pieces.send(piece).is_err() {
                 // The worker gave up; its reason is kept.
                 return Err(UnpackError::Cancelled(crate::Cancelled));
             }
+        }
+        if found == size {
+            Ok(())
+        } else {
+            Err(short(found))
         }
     }
 

@@ -119,7 +119,10 @@ pub(super) fn read_tar(
         if visit(Item {
             path,
             kind,
-            mode, mode_mask: 0o7777, mtime, content: &mut entry,
+            mode,
+            mode_mask: 0o7777,
+            mtime,
+            content: &mut entry,
         })? == Flow::Stop
         {
             return Ok(());
@@ -174,7 +177,10 @@ fn read_zip(
         if visit(Item {
             path,
             kind,
-            mode, mode_mask: 0o777, mtime: 0, content: &mut file,
+            mode,
+            mode_mask: 0o777,
+            mtime: 0,
+            content: &mut file,
         })? == Flow::Stop
         {
             break;

@@ -187,9 +187,13 @@ fn lay_out(
         let mut layout = Layout::start(scope, &shared, windows);
         visit(&mut layout).map(|()| layout.finish())
     });
-    // A worker's failure is why the visit was broken off, so it comes first.
-    let mut written = shared.finish()?;
-    visited?
+    let (mut written, pending) = match (shared.finish(), visited) {
+        // Broken off because a worker had failed: that is the reason.
+        (Err(error), Ok(_) | Err(UnpackError::Cancelled(_))) => return Err(error),
+        (_, Err(error)) => return Err(error),
+        (Ok(written), Ok(pending)) => (written, pending),
+    };
+    pending
         .complete(root, &mut written)
         .map_err(|source| UnpackError::Write {
             archive: archive.to_owned(),

@@ -143,8 +143,8 @@ impl Walk {
             Found::Other(Entry::Directory { mode })
         } else if metadata.is_symlink() {
             let Ok(target) = fs_err::read_link(on_disk)?.into_os_string().into_string() else {
-                    self.problems
-                        .push(format!("`{path}`: its link target is not UTF-8"));
+                self.problems
+                    .push(format!("`{path}`: its link target is not UTF-8"));
                 return Ok(());
             };
             Found::Other(Entry::Link { target })

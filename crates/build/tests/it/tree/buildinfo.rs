@@ -278,14 +278,14 @@ fn names_of_sources_users_groups_and_versions_follow_their_rules() {
     a/buildinfo.json:1:14: name of a source: `../x` is not a valid package name: expected letters, digits and `@._+-`, not starting with `.` or `-`, not ending with `-`, without `--`
 
     ## {"username": "root"}
-    a/buildinfo.json:1:14: username: `root` is not a valid user name: expected the distribution's prefix (such as `dcos_`), then lower-case letters, digits and `_`
+    a/buildinfo.json:1:14: username: `root` is not a valid user name: expected the distribution's prefix and `_`, then lower-case letters, digits and `_`, at most 31 in all
 
     ## {"username": "atoll_a"}
     a/buildinfo.json:1:14: user `atoll_a` does not start with `dcos_`
       help: rename it to `dcos_…`
 
     ## {"username": "dcos_"}
-    a/buildinfo.json:1:14: username: `dcos_` is not a valid user name: expected the distribution's prefix (such as `dcos_`), then lower-case letters, digits and `_`
+    a/buildinfo.json:1:14: username: `dcos_` is not a valid user name: expected the distribution's prefix and `_`, then lower-case letters, digits and `_`, at most 31 in all
 
     ## {"group": "docker"}
     a/buildinfo.json:1:11: `group` is given without `username`

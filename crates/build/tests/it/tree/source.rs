@@ -64,6 +64,7 @@ fn a_source_needs_every_key_of_its_kind() {
 
     ## {"kind": "url", "sha256": ""}
     a/buildinfo.json:2:1: a source of kind `url` lacks the key `url`
+    a/buildinfo.json:2:27: sha256: `` is not a SHA-256 digest: expected 64 lower-case hex digits
 
     ## {"kind": "url_extract", "url": "https://host/a.tar.gz"}
     a/buildinfo.json:2:1: a source of kind `url_extract` lacks the key `sha256`
@@ -142,12 +143,12 @@ fn digests_are_whole_and_commits_not_zero() {
 
     ## {"kind": "url", "url": "https://host/a", "sha1": "123456789abcdef0123456789abcdef01234567"}
     warning: a/buildinfo.json:2:50: this source is verified with SHA-1 only
-      help: add `sha256`; a file with a chosen SHA-1 can be forged
+      help: add `sha256`: two files with the same SHA-1 can be made
     a/buildinfo.json:2:50: sha1: `123456789abcdef0123456789abcdef01234567` is not a SHA-1 digest: expected 40 lower-case hex digits
 
     ## {"kind": "url", "url": "https://host/a", "sha1": "x"}
     warning: a/buildinfo.json:2:50: this source is verified with SHA-1 only
-      help: add `sha256`; a file with a chosen SHA-1 can be forged
+      help: add `sha256`: two files with the same SHA-1 can be made
     a/buildinfo.json:2:50: sha1: `x` is not a SHA-1 digest: expected 40 lower-case hex digits
 
     ## {"kind": "git", "git": "https://host/a", "ref": "master", "ref_origin": "x"}
@@ -352,5 +353,19 @@ fn every_bad_value_of_a_source_is_reported() {
         r#"{"kind": "url", "url": "x", "sha256": "y"}"#,
         r#"{"kind": "crate", "name": "-", "version": "x", "sha256": "y"}"#,
     ];
-    assert_snapshot!(of_source(&texts), @"");
+    assert_snapshot!(of_source(&texts), @r#"
+    ## {"kind": "git", "git": "x", "ref": "y", "ref_origin": "--z"}
+    a/buildinfo.json:2:24: git: `x` is not a git repository: expected a URL, `HOST:PATH` or an absolute path (`git_local` takes relative ones)
+    a/buildinfo.json:2:36: ref: `y` is not a git commit: expected 40 lower-case hex digits, not all zero
+    a/buildinfo.json:2:55: ref_origin: `--z` is not a git branch or tag: expected the name of one
+
+    ## {"kind": "url", "url": "x", "sha256": "y"}
+    a/buildinfo.json:2:24: url: `x` is not the URL of a file: expected `http:`, `https:` or `file:` with a file name at the end of the path
+    a/buildinfo.json:2:39: sha256: `y` is not a SHA-256 digest: expected 64 lower-case hex digits
+
+    ## {"kind": "crate", "name": "-", "version": "x", "sha256": "y"}
+    a/buildinfo.json:2:27: `-` is not a crate name: expected letters, digits, `-` and `_`
+    a/buildinfo.json:2:43: `x` is not an exact version: expected `MAJOR.MINOR.PATCH`
+    a/buildinfo.json:2:58: sha256: `y` is not a SHA-256 digest: expected 64 lower-case hex digits
+    "#);
 }

@@ -49,7 +49,9 @@ enum MkpandaCommand {
 pub(crate) fn run(context: &Context, arguments: &MkpandaArgs) -> ExitCode {
     let output = Output::new(false);
     let result = match &arguments.command {
-        Some(MkpandaCommand::Tree { mkbootstrap }) => tree(context, arguments, *mkbootstrap, &output),
+        Some(MkpandaCommand::Tree { mkbootstrap }) => {
+            tree(context, arguments, *mkbootstrap, &output)
+        }
         None => package(context, arguments, &output),
     };
     match result {
@@ -70,7 +72,11 @@ pub(crate) fn run(context: &Context, arguments: &MkpandaArgs) -> ExitCode {
     }
 }
 
-fn options(context: &Context, arguments: &MkpandaArgs, tree: &Utf8Path) -> Result<Options, Failure> {
+fn options(
+    context: &Context,
+    arguments: &MkpandaArgs,
+    tree: &Utf8Path,
+) -> Result<Options, Failure> {
     Ok(Options {
         source_cache: context.source_cache()?,
         cache_url: arguments.repository_url.clone(),
@@ -85,7 +91,11 @@ fn tree(
     mkbootstrap: bool,
     output: &Output,
 ) -> Result<Outcome, Failure> {
-    let variant = arguments.variant.as_deref().map(build_command::parse_variant).transpose()?;
+    let variant = arguments
+        .variant
+        .as_deref()
+        .map(build_command::parse_variant)
+        .transpose()?;
     let selection = variant.map_or(Selection::Everything, Selection::Set);
     let session = build_command::open(options(context, arguments, Utf8Path::new("."))?, output)?;
     let plan = session.plan(&selection).map_err(build_command::failure)?;
@@ -98,7 +108,9 @@ fn tree(
     if mkbootstrap {
         for set in &plan.sets {
             output.line(&format!("starting: make bootstrap {}", set.variant))?;
-            let made = session.bootstrap(&plan, set).map_err(build_command::failure)?;
+            let made = session
+                .bootstrap(&plan, set)
+                .map_err(build_command::failure)?;
             output.line(&format!("completed: make bootstrap {}", set.variant))?;
             output.line(&format!("{}", made.archive))?;
         }
@@ -113,13 +125,18 @@ fn build_all(
     output: &Output,
 ) -> Result<bool, Failure> {
     let progress = Progress::new(context, output);
-    let report = session.build(plan, &progress).map_err(build_command::failure)?;
+    let report = session
+        .build(plan, &progress)
+        .map_err(build_command::failure)?;
     progress.finish();
     if !report.is_success() {
-        let failed = report.packages.iter().filter_map(|(key, ended)| match ended {
-            build::session::Ended::Failed(failure) => Some((key, failure)),
-            _ => None,
-        });
+        let failed = report
+            .packages
+            .iter()
+            .filter_map(|(key, ended)| match ended {
+                build::session::Ended::Failed(failure) => Some((key, failure)),
+                _ => None,
+            });
         for (key, failure) in failed {
             output.line(&format!("ERROR: {key}: {}", failure.causes.join(": ")))?;
         }
@@ -127,22 +144,39 @@ fn build_all(
     Ok(report.is_success())
 }
 
-fn package(context: &Context, arguments: &MkpandaArgs, output: &Output) -> Result<Outcome, Failure> {
+fn package(
+    context: &Context,
+    arguments: &MkpandaArgs,
+    output: &Output,
+) -> Result<Outcome, Failure> {
     let folder = context.absolute(Utf8Path::new("."))?;
     let not_a_package = || {
-        Failure::usage(format!("`{folder}` is not a package folder: it has no `buildinfo.json`"))
+        Failure::usage(format!(
+            "`{folder}` is not a package folder: it has no `buildinfo.json`"
+        ))
     };
-    let has_buildinfo = folder.read_dir_utf8()?.flatten().any(|entry| entry.file_name().ends_with("buildinfo.json"));
-    let (Some(parent), Some(name), true) = (folder.parent(), folder.file_name(), has_buildinfo) else {
+    let has_buildinfo = folder
+        .read_dir_utf8()?
+        .flatten()
+        .any(|entry| entry.file_name().ends_with("buildinfo.json"));
+    let (Some(parent), Some(name), true) = (folder.parent(), folder.file_name(), has_buildinfo)
+    else {
         return Err(not_a_package());
     };
     let name: PackageName = name.parse()?;
-    let variant = arguments.variant.as_deref().map(build_command::parse_variant).transpose()?;
+    let variant = arguments
+        .variant
+        .as_deref()
+        .map(build_command::parse_variant)
+        .transpose()?;
     let session = build_command::open(options(context, arguments, parent)?, output)?;
     let selection = Selection::Packages(vec![(name.clone(), variant)]);
     let plan = session.plan(&selection).map_err(build_command::failure)?;
     if !arguments.recursive {
-        let missing = session.explain(&plan).into_iter().find(|found| !found.cached && found.key.name != name);
+        let missing = session
+            .explain(&plan)
+            .into_iter()
+            .find(|found| !found.cached && found.key.name != name);
         if let Some(missing) = missing {
             let message = format!("required package {} is not built", missing.key);
             return Err(Failure::new(message).hint("build it first, or use --recursive"));
@@ -153,7 +187,9 @@ fn package(context: &Context, arguments: &MkpandaArgs, output: &Output) -> Resul
     }
     output.line("Package variants available as:")?;
     for key in plan.order.iter().filter(|key| key.name == name) {
-        let archive = session.cache.archive(&plan.identities[key].id, &key.variant);
+        let archive = session
+            .cache
+            .archive(&plan.identities[key].id, &key.variant);
         let variant = match &key.variant {
             Variant::Default => "<default>".to_owned(),
             Variant::Named(variant) => variant.to_string(),

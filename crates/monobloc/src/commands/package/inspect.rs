@@ -29,7 +29,11 @@ pub(super) fn run(
     let manifest = &unpacked.manifest;
     let info = match archive::read_file(archive, PKGINFO)? {
         Some(bytes) => PkgInfo::parse(&bytes)?,
-        None => return Err(Failure::new(format!("`{archive}` is not a package: it has no `{PKGINFO}`"))),
+        None => {
+            return Err(Failure::new(format!(
+                "`{archive}` is not a package: it has no `{PKGINFO}`"
+            )));
+        }
     };
     if output.is_json() {
         let entries: serde_json::Map<_, _> = manifest
@@ -53,9 +57,19 @@ pub(super) fn run(
     if !unpacked.verified {
         output.line("manifest  none: made by the reference; this digest is of what was found")?;
     }
-    let files = manifest.entries().values().filter(|entry| !matches!(entry, Entry::Directory { .. })).count();
-    output.line(&format!("content   {files} files and links, {}", render::bytes(manifest.size())))?;
-    output.line(&format!("pkginfo   {}", info.to_json().replace('\n', "\n          ")))?;
+    let files = manifest
+        .entries()
+        .values()
+        .filter(|entry| !matches!(entry, Entry::Directory { .. }))
+        .count();
+    output.line(&format!(
+        "content   {files} files and links, {}",
+        render::bytes(manifest.size())
+    ))?;
+    output.line(&format!(
+        "pkginfo   {}",
+        info.to_json().replace('\n', "\n          ")
+    ))?;
     output.line("")?;
     for (path, entry) in manifest.entries() {
         output.line(&match entry {

@@ -78,10 +78,13 @@ pub(super) fn keygen(
     arguments: &KeygenArgs,
     output: &Output,
 ) -> Result<Outcome, Failure> {
-    let [secret, public] = ["key", "pub"].map(|ending| Utf8PathBuf::from(format!("{}.{ending}", arguments.name)));
+    let [secret, public] =
+        ["key", "pub"].map(|ending| Utf8PathBuf::from(format!("{}.{ending}", arguments.name)));
     for file in [&secret, &public] {
         if file.exists() {
-            return Err(Failure::new(format!("`{file}` exists already; no key was made")));
+            return Err(Failure::new(format!(
+                "`{file}` exists already; no key was made"
+            )));
         }
     }
     let password = context.variable(PASSWORD).map(str::to_owned);
