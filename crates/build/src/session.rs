@@ -392,12 +392,14 @@ impl Session {
             .map(|key| (key.clone(), BTreeSet::new()))
             .collect();
         self.run(plan, &needs, observer, |worker, key| {
-            observer.event(&Event::Step {
-                key,
-                step: Step::Fetching,
-            });
-            worker.fetch(key)?;
-            observer.event(&Event::Fetched { key });
+            if !self.tree.components[key].info.sources.is_empty() {
+                observer.event(&Event::Step {
+                    key,
+                    step: Step::Fetching,
+                });
+                worker.fetch(key)?;
+                observer.event(&Event::Fetched { key });
+            }
             Ok(Ended::Fetched)
         })
     }

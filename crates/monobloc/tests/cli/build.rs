@@ -447,7 +447,6 @@ fn fetch_only_fills_the_cache_for_a_build_without_network() {
     --- stdout
     2 packages: 2 with all sources in the cache ([TIME])
     --- stderr
-    fetched app
     fetched base
     ");
     assert_snapshot!(env.run(&["build", "tree", "--fetch-only", "--json"]), @r#"
@@ -503,7 +502,6 @@ fn a_wrong_hash_keeps_the_bad_file_aside() {
     --- stdout
     2 packages: 1 with all sources in the cache, 1 failed ([TIME])
     --- stderr
-    fetched app
     failed: base: source `base`: cannot fetch url source `file://data`: `file://[TEMP]/tree/base/data` is not the expected file: expected sha256 [DIGEST], found [DIGEST], kept as `[TEMP]/cache/monobloc/sources/sha256/66/[DIGEST].corrupt`
     ");
     assert_eq!(

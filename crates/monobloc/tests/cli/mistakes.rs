@@ -226,8 +226,6 @@ fn warnings_are_in_the_json_document_of_a_build() {
       |            ^^^^^^^^^^^^^^
       |
       = help: builds run in a sandbox on this machine's root, or on the root file system that `distribution.toml` names
-
-    fetched app
     "#);
 }
 
