@@ -471,6 +471,7 @@ fn fetch_only_fills_the_cache_for_a_build_without_network() {
       ]
     }
     --- stderr
+    fetched base
     "#);
     assert_eq!(env.names("cache/monobloc"), ["sources"]);
     assert!(
