@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::process::Command;
 use std::time::Instant;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 use package::Sha256;
 use package::archive::{self, DEFAULT_LEVEL, PackOptions, UnpackOptions};
@@ -47,7 +47,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for level in &args.level {
         pairs.push(measure_pack(&work, &input, *level, args.rounds)?);
     }
-    pairs.push(measure_unpack(&work, &input, args.rounds)?);
+    let packed = work.join("package.tar.zst");
+    archive::pack(&input, &packed, &PackOptions::default())?;
+    pairs.push(measure_unpack("unpack, to disk", &packed, &work, args.rounds)?);
+    // The disk bounds both sides; without it the work itself can be compared.
+    match tempfile::tempdir_in("/dev/shm") {
+        Ok(memory) => {
+            let memory = Utf8Path::from_path(memory.path()).context("a path that is not UTF-8")?;
+            pairs.push(measure_unpack("unpack, to mem.", &packed, memory, args.rounds)?);
+        }
+        Err(error) => println!("no unpacking to memory: {error}"),
+    }
     print_table(&pairs, bytes);
     print_bounds(&work, bytes)
 }
@@ -60,18 +70,13 @@ fn make_input(input: &Utf8Path) -> anyhow::Result<u64> {
         list(Utf8Path::new(folder), &mut found);
     }
     found.sort();
-    let (small, large): (Vec<_>, Vec<_>) = found
-        .into_iter()
-        .partition(|(_, size)| *size <= SMALL_BYTES);
+    let (small, large): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|(_, size)| *size <= SMALL_BYTES);
 
     fs_err::create_dir_all(input.join("lib"))?;
     let (mut files, mut bytes) = (0, 0);
     // Every n-th, so that all folders have a share.
-    for (path, _) in small
-        .iter()
-        .step_by((small.len() / SMALL_FILES).max(1))
-        .take(SMALL_FILES)
-    {
+    for (path, _) in small.iter().step_by((small.len() / SMALL_FILES).max(1)).take(SMALL_FILES) {
         let folder = input.join(format!("share/{:02}", files / 50));
         fs_err::create_dir_all(&folder)?;
         if let Ok(copied) = fs_err::copy(path, folder.join(format!("file-{files:04}"))) {
@@ -79,9 +84,7 @@ fn make_input(input: &Utf8Path) -> anyhow::Result<u64> {
             files += 1;
         }
     }
-    let mut large = large
-        .iter()
-        .filter(|(path, _)| !path.starts_with("/usr/share"));
+    let mut large = large.iter().filter(|(path, _)| !path.starts_with("/usr/share"));
     let mut binaries = 0;
     for number in 0..BINARIES {
         let mut binary = Vec::with_capacity(BINARY_BYTES);
@@ -101,10 +104,7 @@ fn make_input(input: &Utf8Path) -> anyhow::Result<u64> {
         "input: {binaries} binaries, {files} small files, {:.0} MB in all\n",
         megabytes(bytes)
     );
-    ensure!(
-        binaries > 0 && files > 0,
-        "found no files to copy below /usr"
-    );
+    ensure!(binaries > 0 && files > 0, "found no files to copy below /usr");
     Ok(bytes)
 }
 
@@ -128,10 +128,7 @@ fn measure_pack(
     rounds: u32,
 ) -> anyhow::Result<Pair> {
     let (ours, theirs) = (work.join("ours.tar.zst"), work.join("theirs.tar.zst"));
-    let options = PackOptions {
-        level,
-        ..PackOptions::default()
-    };
+    let options = PackOptions { level, ..PackOptions::default() };
     let tar = "tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C \"$1\" -cf - . \
                | zstd -q -f -T0 \"-$2\" -o \"$3\"";
     let mut pair = Pair::new(format!("pack, level {level}"));
@@ -153,31 +150,27 @@ fn measure_pack(
             },
         )?;
     }
-    pair.sizes = Some([
-        fs_err::metadata(&ours)?.len(),
-        fs_err::metadata(&theirs)?.len(),
-    ]);
+    pair.sizes = Some([fs_err::metadata(&ours)?.len(), fs_err::metadata(&theirs)?.len()]);
     Ok(pair)
 }
 
-fn measure_unpack(work: &Utf8Path, input: &Utf8Path, rounds: u32) -> anyhow::Result<Pair> {
-    let packed = work.join("package.tar.zst");
-    archive::pack(input, &packed, &PackOptions::default())?;
-    let (ours, theirs) = (work.join("ours"), work.join("theirs"));
-    let mut pair = Pair::new("unpack".to_owned());
+fn measure_unpack(
+    what: &str,
+    packed: &Utf8Path,
+    into: &Utf8Path,
+    rounds: u32,
+) -> anyhow::Result<Pair> {
+    let (ours, theirs) = (into.join("ours"), into.join("theirs"));
+    let mut pair = Pair::new(what.to_owned());
     for round in 0..rounds {
         fs_err::create_dir(&theirs)?;
         pair.round(
             round,
-            || Ok(archive::unpack(&packed, &ours, &UnpackOptions::default()).map(|_| ())?),
+            || Ok(archive::unpack(packed, &ours, &UnpackOptions::default()).map(|_| ())?),
             || {
                 let to = ["-C", theirs.as_str()];
-                program(
-                    Command::new("tar")
-                        .args(["-I", "zstd", "-xf", packed.as_str()])
-                        .args(to),
-                )
-                .map(|_| ())
+                program(Command::new("tar").args(["-I", "zstd", "-xf", packed.as_str()]).args(to))
+                    .map(|_| ())
             },
         )?;
         fs_err::remove_dir_all(&ours)?;
@@ -188,12 +181,7 @@ fn measure_unpack(work: &Utf8Path, input: &Utf8Path, rounds: u32) -> anyhow::Res
 
 impl Pair {
     fn new(what: String) -> Self {
-        Self {
-            what,
-            ours: Times::default(),
-            theirs: Times::default(),
-            sizes: None,
-        }
+        Self { what, ours: Times::default(), theirs: Times::default(), sizes: None }
     }
 
     /// Lets both sides work once; who begins changes from round to round.
@@ -222,21 +210,15 @@ fn print_table(pairs: &[Pair], bytes: u64) {
         "", "", "best s", "med. s", "MB/s", "CPU s", "cores", "size MB"
     );
     for pair in pairs {
-        let theirs = if pair.sizes.is_some() {
-            "tar | zstd"
-        } else {
-            "tar -I zstd"
-        };
-        for (index, (who, times)) in [("monobloc", &pair.ours), (theirs, &pair.theirs)]
-            .iter()
-            .enumerate()
+        let theirs = if pair.sizes.is_some() { "tar | zstd" } else { "tar -I zstd" };
+        for (index, (who, times)) in
+            [("monobloc", &pair.ours), (theirs, &pair.theirs)].iter().enumerate()
         {
             let (best, median) = (times.best(), times.median());
             let seconds = best.elapsed.as_secs_f64();
             let processors = best.processors.as_secs_f64();
-            let size = pair.sizes.map_or(String::new(), |sizes| {
-                format!("{:.1}", megabytes(sizes[index]))
-            });
+            let size =
+                pair.sizes.map_or(String::new(), |sizes| format!("{:.1}", megabytes(sizes[index])));
             println!(
                 "{:<16}{who:<12}{seconds:>8.2}{:>8.2}{:>8.0}{processors:>8.2}{:>7.2}{size:>10}",
                 if index == 0 { &pair.what } else { "" },
@@ -248,10 +230,7 @@ fn print_table(pairs: &[Pair], bytes: u64) {
         let ratio = |of: fn(&Times) -> f64| of(&pair.theirs) / of(&pair.ours);
         let best = ratio(|times| times.best().elapsed.as_secs_f64());
         let median = ratio(|times| times.median().elapsed.as_secs_f64());
-        println!(
-            "{:<16}speed against theirs: best {best:.2}, median {median:.2}\n",
-            ""
-        );
+        println!("{:<16}speed against theirs: best {best:.2}, median {median:.2}\n", "");
     }
 }
 
@@ -260,10 +239,7 @@ fn print_bounds(work: &Utf8Path, bytes: u64) -> anyhow::Result<()> {
     let sample = fs_err::read(work.join("input/lib/binary-0"))?;
     let size = megabytes(sample.len() as u64);
     let started = Instant::now();
-    ensure!(
-        Sha256::of(&sample) != Sha256::of(b""),
-        "the first binary is empty"
-    );
+    ensure!(Sha256::of(&sample) != Sha256::of(b""), "the first binary is empty");
     let hash = size / started.elapsed().as_secs_f64();
 
     settle()?;

@@ -40,18 +40,13 @@ fn main() -> ExitCode {
 /// The folder that this program and the others of the workspace are built in.
 fn program_folder() -> anyhow::Result<Utf8PathBuf> {
     let own = Utf8PathBuf::try_from(std::env::current_exe()?)?;
-    Ok(own
-        .parent()
-        .context("a program lies in a folder")?
-        .to_owned())
+    Ok(own.parent().context("a program lies in a folder")?.to_owned())
 }
 
 /// A folder to work in, below `target` and so on a real disk; it goes with the returned value.
 fn work_folder() -> anyhow::Result<(tempfile::TempDir, Utf8PathBuf)> {
     let near = program_folder()?;
-    let folder = tempfile::Builder::new()
-        .prefix("bench-")
-        .tempdir_in(&near)?;
+    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(&near)?;
     let path = Utf8PathBuf::try_from(folder.path().to_owned())?;
     println!("folder {path} ({})", file_system(&path));
     Ok((folder, path))
@@ -66,7 +61,5 @@ fn file_system(path: &Utf8Path) -> String {
     });
     let holding = mounts.filter(|(place, _)| path.starts_with(place));
     let nearest = holding.max_by_key(|(place, _)| place.len());
-    nearest
-        .map_or("unknown file system", |(_, kind)| kind)
-        .to_owned()
+    nearest.map_or("unknown file system", |(_, kind)| kind).to_owned()
 }

@@ -20,16 +20,12 @@ pub(crate) struct Times(Vec<Time>);
 impl Times {
     /// Does the work once more.
     pub(crate) fn add(&mut self, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
-        // What earlier work left to be written would be paid by this one.
-        program(&mut Command::new("sync"))?;
+        settle()?;
         touch_memory();
         let (started, before) = (Instant::now(), processors()?);
         work()?;
         let elapsed = started.elapsed();
-        self.0.push(Time {
-            elapsed,
-            processors: processors()?.saturating_sub(before),
-        });
+        self.0.push(Time { elapsed, processors: processors()?.saturating_sub(before) });
         Ok(())
     }
 
@@ -73,32 +69,17 @@ fn processors() -> anyhow::Result<Duration> {
     const TICKS_PER_SECOND: u32 = 100;
     let stat = fs_err::read_to_string("/proc/self/stat")?;
     // The second field is the program's name in parentheses; the times are fields 14 to 17.
-    let fields = stat
-        .rsplit(')')
-        .next()
-        .unwrap_or_default()
-        .split_whitespace();
-    let ticks: Vec<u64> = fields
-        .skip(11)
-        .take(4)
-        .map(str::parse)
-        .collect::<Result<_, _>>()?;
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: Vec<u64> = fields.skip(11).take(4).map(str::parse).collect::<Result<_, _>>()?;
     ensure!(ticks.len() == 4, "cannot read /proc/self/stat");
     Ok(Duration::from_secs(ticks.iter().sum()) / TICKS_PER_SECOND)
 }
 
 /// Runs a program to its end, fails unless it succeeds, and returns its output.
 pub(crate) fn program(command: &mut Command) -> anyhow::Result<String> {
-    let output = command
-        .output()
-        .with_context(|| format!("cannot start {command:?}"))?;
+    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
     let talk = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "{command:?} failed ({}): {}",
-        output.status,
-        talk.trim()
-    );
+    ensure!(output.status.success(), "{command:?} failed ({}): {}", output.status, talk.trim());
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

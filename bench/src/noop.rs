@@ -41,12 +41,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let (_guard, work) = crate::work_folder()?;
     let build = |tree: &Utf8Path, expected: &str| {
         let mut command = Command::new(&monobloc);
-        command.args([
-            "build",
-            tree.as_str(),
-            "--source-cache",
-            work.join("sources").as_str(),
-        ]);
+        command.args(["build", tree.as_str(), "--source-cache", work.join("sources").as_str()]);
         let said = program(&mut command)?;
         ensure!(
             said.contains(expected),
@@ -57,19 +52,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut cases = Vec::new();
     for source_bytes in [args.source_bytes, 2 * args.source_bytes] {
         let into = work.join(format!("sources-of-{source_bytes}-bytes"));
-        let options = Options {
-            checksum: Checksum::Sha256,
-            source_bytes,
-        };
+        let options = Options { checksum: Checksum::Sha256, source_bytes };
         let tree = generate(&into, options)?;
         let (mut first, idle) = (Times::default(), Times::default());
         first.add(|| build(&tree, "81 built"))?;
-        cases.push(Case {
-            tree,
-            source_bytes,
-            first,
-            idle,
-        });
+        cases.push(Case { tree, source_bytes, first, idle });
     }
     for _ in 0..args.runs {
         for Case { tree, idle, .. } in &mut cases {
@@ -111,11 +98,7 @@ fn size(folder: &Utf8Path) -> u64 {
     entries
         .filter_map(|entry| {
             let metadata = fs_err::symlink_metadata(entry.path()).ok()?;
-            Some(if metadata.is_dir() {
-                size(entry.path())
-            } else {
-                metadata.len()
-            })
+            Some(if metadata.is_dir() { size(entry.path()) } else { metadata.len() })
         })
         .sum()
 }

@@ -14,8 +14,11 @@ use package::path::PackagePath;
 use package::pkginfo::PkgInfo;
 use package::sign::{KeyPair, PublicKey};
 
+/// What is tried on an input.
+pub type Target = fn(&[u8]);
+
 /// Every target by name.
-pub const TARGETS: [(&str, fn(&[u8])); 9] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("manifest", manifest),
     ("pkginfo", pkginfo),
     ("names", names),
@@ -52,10 +55,7 @@ pub fn names(data: &[u8]) {
     }
     if let Ok(path) = text.parse::<PackagePath>() {
         assert!(!Utf8Path::new(path.as_str()).is_absolute());
-        assert!(
-            path.components()
-                .all(|part| part != ".." && !part.is_empty())
-        );
+        assert!(path.components().all(|part| part != ".." && !part.is_empty()));
     }
     for name in [
         text.parse::<PackageName>().map(String::from),
@@ -81,24 +81,10 @@ fn unpack(data: &[u8], format: Format, name: &str) {
     let folder = Utf8Path::from_path(folder.path()).unwrap();
     let archive = folder.join(name);
     fs_err::write(&archive, data).unwrap();
-    let limits = Limits {
-        total_bytes: 1 << 20,
-        manifest_bytes: 1 << 20,
-        entries: 1000,
-    };
+    let limits = Limits { total_bytes: 1 << 20, manifest_bytes: 1 << 20, entries: 1000 };
     let (one, two) = (folder.join("one"), folder.join("two"));
-    let package = archive::unpack(
-        &archive,
-        &one,
-        &UnpackOptions {
-            limits,
-            ..Default::default()
-        },
-    );
-    let foreign = ExtractOptions {
-        limits,
-        ..Default::default()
-    };
+    let package = archive::unpack(&archive, &one, &UnpackOptions { limits, ..Default::default() });
+    let foreign = ExtractOptions { limits, ..Default::default() };
     let foreign = archive::extract(&archive, format, &two, &foreign);
     let mut left: Vec<String> = folder
         .read_dir_utf8()
@@ -106,16 +92,9 @@ fn unpack(data: &[u8], format: Format, name: &str) {
         .map(|entry| entry.unwrap().file_name().to_owned())
         .collect();
     left.sort();
-    let expected = [
-        (true, name),
-        (package.is_ok(), "one"),
-        (foreign.is_ok(), "two"),
-    ];
-    let expected: Vec<&str> = expected
-        .iter()
-        .filter(|(is, _)| *is)
-        .map(|(_, name)| *name)
-        .collect();
+    let expected = [(true, name), (package.is_ok(), "one"), (foreign.is_ok(), "two")];
+    let expected: Vec<&str> =
+        expected.iter().filter(|(is, _)| *is).map(|(_, name)| *name).collect();
     assert_eq!(left, expected);
     if let Ok(unpacked) = package {
         let found = archive::scan(&one, &package::Cancel::new()).unwrap();

@@ -1,7 +1,5 @@
 //! Every input that was ever worth keeping, tried again.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use camino::Utf8Path;
 
 #[test]

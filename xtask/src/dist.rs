@@ -43,15 +43,9 @@ pub(crate) fn dist(root: &Path, fallback: bool) -> anyhow::Result<()> {
     let (version, place) = version_alone(&program)?;
     println!("{}", program.display());
     println!("  {version} (ran in {place})");
-    println!(
-        "  {} bytes, static, made in {} s",
-        bytes.len(),
-        started.elapsed().as_secs()
-    );
+    println!("  {} bytes, static, made in {} s", bytes.len(), started.elapsed().as_secs());
     print!("  SHA-256 ");
-    sha2::Sha256::digest(&bytes)
-        .iter()
-        .for_each(|byte| print!("{byte:02x}"));
+    sha2::Sha256::digest(&bytes).iter().for_each(|byte| print!("{byte:02x}"));
     println!();
     Ok(())
 }
@@ -71,15 +65,7 @@ fn by_rustup(root: &Path) -> anyhow::Result<PathBuf> {
     let target = root.join("target");
     run(Command::new(cargo)
         .current_dir(root)
-        .args([
-            "build",
-            "--release",
-            "--locked",
-            "--package",
-            PROGRAM,
-            "--target",
-            TARGET,
-        ])
+        .args(["build", "--release", "--locked", "--package", PROGRAM, "--target", TARGET])
         .arg("--target-dir")
         .arg(&target)
         .env(TARGET_CC, "musl-gcc")
@@ -98,12 +84,7 @@ fn by_zig(root: &Path) -> anyhow::Result<PathBuf> {
     let target = root.join("target/fallback");
     run(Command::new(environment.join("bin/cargo-zigbuild"))
         .current_dir(root)
-        .args([
-            "zigbuild",
-            "-Zbuild-std=std,panic_abort",
-            "--release",
-            "--locked",
-        ])
+        .args(["zigbuild", "-Zbuild-std=std,panic_abort", "--release", "--locked"])
         .args(["--package", PROGRAM, "--target", TARGET, "--target-dir"])
         .arg(&target)
         .env("PATH", path)
@@ -116,10 +97,7 @@ fn by_zig(root: &Path) -> anyhow::Result<PathBuf> {
         .env_remove("RUSTC_WRAPPER")
         .env_remove("RUSTFLAGS")
         // The sysroot has no start files for the target: zig brings them.
-        .env(
-            TARGET_FLAGS,
-            format!("-Clink-self-contained=no {}", without_machine_paths(root)),
-        ))?;
+        .env(TARGET_FLAGS, format!("-Clink-self-contained=no {}", without_machine_paths(root))))?;
     Ok(target.join(TARGET).join("release").join(PROGRAM))
 }
 
@@ -134,12 +112,8 @@ fn zig(root: &Path) -> anyhow::Result<PathBuf> {
     if !starts(Command::new("python3").args(["-c", "import ensurepip"])) {
         install(&["python3-venv"])?;
     }
-    run(Command::new("python3")
-        .args(["-m", "venv", "--clear"])
-        .arg(&environment))?;
-    run(Command::new(environment.join("bin/pip"))
-        .args(["install", "--quiet"])
-        .args(ZIG))?;
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
+    run(Command::new(environment.join("bin/pip")).args(["install", "--quiet"]).args(ZIG))?;
     fs_err::write(&ready, wanted)?;
     Ok(environment)
 }
@@ -148,14 +122,10 @@ fn zig(root: &Path) -> anyhow::Result<PathBuf> {
 fn without_machine_paths(root: &Path) -> String {
     let cargo_home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo"));
-    let sources = cargo_home
-        .or_else(home)
-        .map(|path| (path.join("registry/src"), "/crates"));
+    let sources = cargo_home.or_else(home).map(|path| (path.join("registry/src"), "/crates"));
     let prefixes = [Some((root.to_owned(), "/monobloc")), sources];
     let flags = prefixes.into_iter().flatten().filter_map(|(path, name)| {
-        let path = path
-            .to_str()
-            .filter(|path| !path.contains(char::is_whitespace))?;
+        let path = path.to_str().filter(|path| !path.contains(char::is_whitespace))?;
         Some(format!("--remap-path-prefix={path}={name}"))
     });
     flags.collect::<Vec<_>>().join(" ")
@@ -167,31 +137,18 @@ fn check_static(elf: &[u8]) -> anyhow::Result<()> {
     const X86_64: u64 = 62;
     let number = |offset: u64, length: usize| -> anyhow::Result<u64> {
         let start = usize::try_from(offset)?;
-        let bytes = start
-            .checked_add(length)
-            .and_then(|end| elf.get(start..end));
+        let bytes = start.checked_add(length).and_then(|end| elf.get(start..end));
         let bytes = bytes.context("the ELF file is cut short")?;
-        Ok(bytes
-            .iter()
-            .rev()
-            .fold(0, |value, byte| value << 8 | u64::from(*byte)))
+        Ok(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     };
-    ensure!(
-        elf.starts_with(b"\x7fELF\x02\x01"),
-        "not a 64-bit little-endian ELF file"
-    );
+    ensure!(elf.starts_with(b"\x7fELF\x02\x01"), "not a 64-bit little-endian ELF file");
     ensure!(number(0x12, 2)? == X86_64, "not a program for x86_64");
     let (table, entry, count) = (number(0x20, 8)?, number(0x36, 2)?, number(0x38, 2)?);
     ensure!(count > 0, "no program headers");
     for index in 0..count {
-        let header = table
-            .checked_add(entry * index)
-            .context("the ELF file is damaged")?;
+        let header = table.checked_add(entry * index).context("the ELF file is damaged")?;
         let kind = number(header, 4)?;
-        ensure!(
-            kind != INTERPRETER,
-            "the program needs a dynamic linker: it is not static"
-        );
+        ensure!(kind != INTERPRETER, "the program needs a dynamic linker: it is not static");
     }
     Ok(())
 }
@@ -204,28 +161,17 @@ fn version_alone(program: &Path) -> anyhow::Result<(String, &'static str)> {
     let inside = Path::new("/").join(PROGRAM);
 
     let mut bwrap = Command::new("bwrap");
-    bwrap
-        .arg("--unshare-all")
-        .arg("--ro-bind")
-        .arg(empty.path())
-        .arg("/")
-        .arg(&inside);
+    bwrap.arg("--unshare-all").arg("--ro-bind").arg(empty.path()).arg("/").arg(&inside);
     let mut chroot = Command::new("chroot");
     chroot.arg(empty.path()).arg(&inside);
     let ways = [
         (bwrap, "an empty sandbox"),
         (chroot, "an empty root"),
-        (
-            Command::new(&alone),
-            "this system, for want of bubblewrap and root",
-        ),
+        (Command::new(&alone), "this system, for want of bubblewrap and root"),
     ];
     for (mut command, place) in ways {
-        let output = command
-            .arg("--version")
-            .env_clear()
-            .env("PATH", "/usr/bin:/usr/sbin")
-            .output();
+        let output =
+            command.arg("--version").env_clear().env("PATH", "/usr/bin:/usr/sbin").output();
         if let Ok(output) = output
             && output.status.success()
         {
@@ -238,16 +184,11 @@ fn version_alone(program: &Path) -> anyhow::Result<(String, &'static str)> {
 /// Makes sure that Debian packages are installed.
 fn install(packages: &[&str]) -> anyhow::Result<()> {
     let is_installed = |package: &&str| {
-        let query = Command::new("dpkg-query")
-            .args(["-W", "-f=${db:Status-Status}", package])
-            .output();
+        let query =
+            Command::new("dpkg-query").args(["-W", "-f=${db:Status-Status}", package]).output();
         query.is_ok_and(|output| output.stdout == b"installed")
     };
-    let missing: Vec<&str> = packages
-        .iter()
-        .filter(|name| !is_installed(name))
-        .copied()
-        .collect();
+    let missing: Vec<&str> = packages.iter().filter(|name| !is_installed(name)).copied().collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -261,12 +202,8 @@ fn install(packages: &[&str]) -> anyhow::Result<()> {
             .stdout(Stdio::null()))
     };
     apt(&["update", "-qq"]).context(advice.clone())?;
-    apt(&[
-        &["install", "-y", "-qq", "--no-install-recommends"],
-        &missing[..],
-    ]
-    .concat())
-    .context(advice)
+    apt(&[&["install", "-y", "-qq", "--no-install-recommends"], &missing[..]].concat())
+        .context(advice)
 }
 
 fn starts(command: &mut Command) -> bool {
@@ -276,9 +213,7 @@ fn starts(command: &mut Command) -> bool {
 
 fn run(command: &mut Command) -> anyhow::Result<()> {
     let program = command.get_program().display().to_string();
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start `{program}`"))?;
+    let status = command.status().with_context(|| format!("cannot start `{program}`"))?;
     ensure!(status.success(), "`{program}` failed: {status}");
     Ok(())
 }

@@ -1,9 +1,7 @@
 //! What developers run by hand or through `./check`: `cargo xtask tidy`, `cargo xtask dist`.
 
-#![expect(
-    clippy::print_stdout,
-    reason = "a developer's tool speaks on its standard output"
-)]
+#![expect(clippy::print_stdout, reason = "what a task found or made")]
+#![expect(clippy::print_stderr, reason = "why a task failed")]
 
 mod dist;
 mod tidy;
@@ -41,10 +39,7 @@ fn main() -> ExitCode {
 fn run(task: &Task) -> anyhow::Result<()> {
     // Cargo says where this checkout is; the path it was compiled at may be another one.
     let own = std::env::var_os("CARGO_MANIFEST_DIR").context("run this as `cargo xtask`")?;
-    let root = PathBuf::from(own)
-        .parent()
-        .context("xtask lies in the workspace")?
-        .to_owned();
+    let root = PathBuf::from(own).parent().context("xtask lies in the workspace")?.to_owned();
     match task {
         Task::Tidy => tidy::tidy(&root),
         Task::Dist { fallback } => dist::dist(&root, *fallback),

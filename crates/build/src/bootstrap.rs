@@ -52,11 +52,8 @@ pub(crate) fn make(
     epoch: u64,
     cancel: &Cancel,
 ) -> Result<Bootstrap, BootstrapError> {
-    let mut ids: Vec<&PackageId> = set
-        .bootstrap
-        .iter()
-        .map(|key| &plan.identities[key].id)
-        .collect();
+    let mut ids: Vec<&PackageId> =
+        set.bootstrap.iter().map(|key| &plan.identities[key].id).collect();
     ids.sort();
     let list = json::pretty(&ids);
     let id = Sha256::of(list.as_bytes()).to_string()[..40].to_owned();
@@ -73,20 +70,13 @@ pub(crate) fn make(
         for key in &set.bootstrap {
             let id = &plan.identities[key].id;
             let target = work.join("packages").join(id.to_string());
-            let options = UnpackOptions {
-                cancel: cancel.clone(),
-                ..Default::default()
-            };
+            let options = UnpackOptions { cancel: cancel.clone(), ..Default::default() };
             archive::unpack(&cache.archive(id, &key.variant), &target, &options)?;
             packages.insert(id.clone(), target);
         }
         install_root::make(&work, distribution, &packages)?;
         fs_err::write(work.join("bootstrap"), "")?;
-        let options = PackOptions {
-            mtime: epoch,
-            cancel: cancel.clone(),
-            ..Default::default()
-        };
+        let options = PackOptions { mtime: epoch, cancel: cancel.clone(), ..Default::default() };
         durable::write(&made.active, list.as_bytes())?;
         archive::pack(&work, &made.archive, &options)?;
         durable::remove_tree(&work)?;
@@ -103,17 +93,11 @@ pub(crate) fn write_complete(
     plan: &Plan,
     bootstrap: Option<&Bootstrap>,
 ) -> io::Result<()> {
-    let mut ids: Vec<&PackageId> = set
-        .order
-        .iter()
-        .map(|key| &plan.identities[key].id)
-        .collect();
+    let mut ids: Vec<&PackageId> = set.order.iter().map(|key| &plan.identities[key].id).collect();
     ids.sort();
     let name = format!("{}complete.latest.json", set.variant.file_prefix());
     let path = cache.folder("complete").join(name);
-    let known = fs_err::read(&path)
-        .ok()
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    let known = fs_err::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let known: Value = known.unwrap_or_default();
     // The bootstrap of the same packages stays the one that was made of them.
     let bootstrap = match bootstrap {

@@ -114,9 +114,7 @@ impl Cache {
 
     /// The folder in which a package is built.
     pub(crate) fn build_folder(&self, key: &PackageKey) -> Utf8PathBuf {
-        self.work()
-            .join("builds")
-            .join(format!("{}{}", key.variant.file_prefix(), key.name))
+        self.work().join("builds").join(format!("{}{}", key.variant.file_prefix(), key.name))
     }
 
     /// Removes what the packages of one build share.
@@ -138,16 +136,10 @@ impl Cache {
     /// Removes what a build that was killed left half written. Only for who holds the lock.
     pub(crate) fn sweep(&self) -> io::Result<()> {
         self.remove_shared_work()?;
-        let walk = walkdir::WalkDir::new(self.root.join("packages"))
-            .min_depth(2)
-            .max_depth(2);
+        let walk = walkdir::WalkDir::new(self.root.join("packages")).min_depth(2).max_depth(2);
         // Without the folder there is nothing to sweep.
         for entry in walk.into_iter().flatten() {
-            if entry
-                .file_name()
-                .to_string_lossy()
-                .starts_with(durable::TEMPORARY)
-            {
+            if entry.file_name().to_string_lossy().starts_with(durable::TEMPORARY) {
                 fs_err::remove_file(entry.path())?;
             }
         }
@@ -175,10 +167,7 @@ impl Cache {
 
     /// Writes what is known of a package; to be done before its archive gets its name.
     pub(crate) fn write_record(&self, record: &Record) -> io::Result<()> {
-        durable::write(
-            &self.file(&record.id, "json"),
-            json::pretty(record).as_bytes(),
-        )
+        durable::write(&self.file(&record.id, "json"), json::pretty(record).as_bytes())
     }
 
     /// Notes the package as the latest of its variant.
@@ -198,8 +187,7 @@ impl Cache {
     }
 
     fn latest_file(&self, name: &PackageName, variant: &Variant) -> Utf8PathBuf {
-        self.packages(name)
-            .join(format!("{}latest", variant.file_prefix()))
+        self.packages(name).join(format!("{}latest", variant.file_prefix()))
     }
 
     /// The folder that holds the cache.

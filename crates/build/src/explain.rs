@@ -6,10 +6,7 @@ use serde_json::Value;
 pub(crate) fn differences(old: &Value, new: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     let keys = |value: &Value| -> Vec<String> {
-        value
-            .as_object()
-            .map(|map| map.keys().cloned().collect())
-            .unwrap_or_default()
+        value.as_object().map(|map| map.keys().cloned().collect()).unwrap_or_default()
     };
     for key in keys(new) {
         let (before, after) = (&old[&key], &new[&key]);
@@ -22,17 +19,13 @@ pub(crate) fn differences(old: &Value, new: &Value) -> Vec<String> {
                 names.extend(keys(after));
                 names.sort();
                 names.dedup();
-                let changed = names
-                    .iter()
-                    .filter(|name| before[name.as_str()] != after[name.as_str()]);
+                let changed =
+                    names.iter().filter(|name| before[name.as_str()] != after[name.as_str()]);
                 lines.extend(changed.map(|name| line(&key, name, &before[name], &after[name])));
             }
             "build_environment" => lines.push("the build environment changed".to_owned()),
             "builder" => lines.push("this version of monobloc builds in another way".to_owned()),
-            _ => lines.push(format!(
-                "{} changed: {before} → {after}",
-                key.replace('_', " ")
-            )),
+            _ => lines.push(format!("{} changed: {before} → {after}", key.replace('_', " "))),
         }
     }
     lines

@@ -35,10 +35,9 @@ pub(crate) fn inputs(folder: &Utf8Path) -> io::Result<Inputs> {
         let input = match found {
             Found::Directory => Input::Directory,
             Found::Link(says) => Input::Link(says),
-            Found::File { executable } => Input::File {
-                sha256: Sha256::of_file(on_disk)?,
-                executable,
-            },
+            Found::File { executable } => {
+                Input::File { sha256: Sha256::of_file(on_disk)?, executable }
+            }
         };
         inputs.insert(path.to_string(), input);
         Ok(())
@@ -65,10 +64,7 @@ pub(crate) fn copy(folder: &Utf8Path, target: &Utf8Path) -> io::Result<Inputs> {
                 fs_err::copy(on_disk, &to)?;
                 platform::set_mode(&to, if executable { 0o755 } else { 0o644 })?;
                 // Of the copy, which is what the build sees.
-                Input::File {
-                    sha256: Sha256::of_file(&to)?,
-                    executable,
-                }
+                Input::File { sha256: Sha256::of_file(&to)?, executable }
             }
         };
         inputs.insert(path.to_string(), input);
@@ -92,9 +88,7 @@ fn visit(root: &Utf8Path, folder: &Utf8Path, see: &mut See<'_>) -> io::Result<()
         let path = Utf8PathBuf::from_path_buf(entry?.path()).map_err(|path| {
             io::Error::other(format!("the name of `{}` is not UTF-8", path.display()))
         })?;
-        let relative = path
-            .strip_prefix(root)
-            .expect("an entry lies in its folder");
+        let relative = path.strip_prefix(root).expect("an entry lies in its folder");
         if is_left_out(relative) {
             continue;
         }
@@ -122,12 +116,8 @@ fn look(path: &Utf8Path) -> io::Result<Found> {
         says.map(Found::Link)
             .map_err(|_| io::Error::other(format!("what the link `{path}` says is not UTF-8")))
     } else if metadata.is_file() {
-        Ok(Found::File {
-            executable: platform::is_executable(&metadata),
-        })
+        Ok(Found::File { executable: platform::is_executable(&metadata) })
     } else {
-        Err(io::Error::other(format!(
-            "`{path}` is a device, pipe or socket"
-        )))
+        Err(io::Error::other(format!("`{path}` is a device, pipe or socket")))
     }
 }

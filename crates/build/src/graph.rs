@@ -28,11 +28,7 @@ impl PackageSet {
         };
         let set = closure(tree, core(tree, info));
         let bootstrap = closure(tree, bootstrap(info, &set));
-        Some(Self {
-            variant: variant.clone(),
-            order: order(tree, &set),
-            bootstrap,
-        })
+        Some(Self { variant: variant.clone(), order: order(tree, &set), bootstrap })
     }
 }
 
@@ -43,21 +39,12 @@ pub(crate) fn core(tree: &Tree, info: &TreeInfo) -> Vec<PackageKey> {
         variant: info.variant(name),
     };
     if !info.core_package_list.is_empty() {
-        return info
-            .core_package_list
-            .iter()
-            .map(|name| key(&name.value))
-            .collect();
+        return info.core_package_list.iter().map(|name| key(&name.value)).collect();
     }
     let names: BTreeSet<_> = tree.components.keys().map(|key| &key.name).collect();
-    let included = names
-        .into_iter()
-        .filter(|name| !info.excludes(name))
-        .map(key);
+    let included = names.into_iter().filter(|name| !info.excludes(name)).map(key);
     // A package that has only named variants is in a set only if the set says which.
-    included
-        .filter(|key| tree.components.contains_key(key))
-        .collect()
+    included.filter(|key| tree.components.contains_key(key)).collect()
 }
 
 /// The packages that the bootstrap of a set names, or all of the set.
@@ -66,12 +53,7 @@ pub(crate) fn bootstrap(info: &TreeInfo, set: &BTreeSet<PackageKey>) -> Vec<Pack
         return set.iter().cloned().collect();
     }
     let names = info.bootstrap_package_list.iter().map(|name| &name.value);
-    names
-        .map(|name| PackageKey {
-            name: name.clone(),
-            variant: info.variant(name),
-        })
-        .collect()
+    names.map(|name| PackageKey { name: name.clone(), variant: info.variant(name) }).collect()
 }
 
 /// These packages and everything they require, by whatever way.

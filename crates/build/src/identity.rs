@@ -82,16 +82,11 @@ pub(crate) fn identify(
         })
         .collect::<Result<_, IdentityError>>()?;
     let mut identities: BTreeMap<PackageKey, Identity> = BTreeMap::new();
-    for (key, (files, sources)) in order
-        .iter()
-        .filter_map(|key| Some((key, own.get(key)?.clone())))
+    for (key, (files, sources)) in order.iter().filter_map(|key| Some((key, own.get(key)?.clone())))
     {
         let component = &tree.components[key];
-        let requires = component
-            .info
-            .requires
-            .iter()
-            .map(|require| PackageKey::from(&require.value));
+        let requires =
+            component.info.requires.iter().map(|require| PackageKey::from(&require.value));
         let dependencies: BTreeMap<String, String> = graph::closure(tree, requires)
             .iter()
             .map(|needed| (needed.to_string(), identities[needed].id.to_string()))
@@ -123,19 +118,14 @@ fn version(component: &Component, hash: &str) -> PackageVersion {
         Some(extra) => format!("{extra}.{hash}"),
         None => hash.to_owned(),
     };
-    text.parse()
-        .expect("hex digits, and what was parsed as a version")
+    text.parse().expect("hex digits, and what was parsed as a version")
 }
 
 /// What `pkginfo.json` will say.
 pub(crate) fn pkginfo(key: &PackageKey, component: &Component) -> PkgInfo {
     let info = &component.info;
     PkgInfo {
-        requires: info
-            .requires
-            .iter()
-            .map(|require| require.value.clone())
-            .collect(),
+        requires: info.requires.iter().map(|require| require.value.clone()).collect(),
         environment: info.environment.clone(),
         sysctl: info.sysctl.clone(),
         state_directory: info.state_directory,
@@ -160,11 +150,8 @@ fn identities_of(
     context: &SourceContext<'_>,
 ) -> Result<Map<String, Value>, IdentityError> {
     let identities = component.info.sources.iter().map(|(name, spec)| {
-        let failed = |source| IdentityError::Source {
-            package: key.clone(),
-            name: name.clone(),
-            source,
-        };
+        let failed =
+            |source| IdentityError::Source { package: key.clone(), name: name.clone(), source };
         Ok((name.clone(), spec.identity(context).map_err(failed)?))
     });
     identities.collect()

@@ -44,10 +44,8 @@ pub(crate) fn make(
         let failed = |error| InstallRootError::Package(folder.clone(), error);
         loaded.push((id, load(folder).map_err(failed)?));
     }
-    let members: Vec<Member<'_>> = loaded
-        .iter()
-        .map(|(id, (info, manifest, _))| Member { id, info, manifest })
-        .collect();
+    let members: Vec<Member<'_>> =
+        loaded.iter().map(|(id, (info, manifest, _))| Member { id, info, manifest }).collect();
     let active = Active::of(distribution, &members, &BTreeSet::new())
         .map_err(InstallRootError::Conflicts)?;
     let seen = distribution.install_root.join("packages");
@@ -61,27 +59,20 @@ pub(crate) fn make(
         fs_err::create_dir_all(root.join(folder))?;
     }
     for (path, target) in &active.links {
-        let leads_to = seen
-            .join(target.package.to_string())
-            .join(target.path.as_str());
+        let leads_to = seen.join(target.package.to_string()).join(target.path.as_str());
         platform::symlink(leads_to.as_str(), &root.join(path.as_str()))?;
     }
     for (name, id) in &active.packages {
         let leads_to = seen.join(id.to_string());
         platform::symlink(leads_to.as_str(), &root.join("active").join(name.as_str()))?;
     }
-    let infos: BTreeMap<&str, &Value> = loaded
-        .iter()
-        .map(|(id, (_, _, buildinfo))| (id.name().as_str(), buildinfo))
-        .collect();
+    let infos: BTreeMap<&str, &Value> =
+        loaded.iter().map(|(id, (_, _, buildinfo))| (id.name().as_str(), buildinfo)).collect();
     for (path, content) in [
         ("environment", &active.environment),
         ("environment.export", &active.environment_export),
         ("active.buildinfo.full.json", &json::pretty(&infos)),
-        (
-            distribution.service_configuration().as_str(),
-            &active.service_configuration,
-        ),
+        (distribution.service_configuration().as_str(), &active.service_configuration),
     ] {
         fs_err::write(root.join(path), content)?;
     }

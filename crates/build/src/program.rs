@@ -138,20 +138,14 @@ impl Program {
     /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, value: impl Into<OsString>) -> Self {
-        self.arguments.push(Argument {
-            value: value.into(),
-            shown: None,
-        });
+        self.arguments.push(Argument { value: value.into(), shown: None });
         self
     }
 
     /// Adds arguments.
     #[must_use]
     pub fn args<A: Into<OsString>>(mut self, values: impl IntoIterator<Item = A>) -> Self {
-        let plain = |value: A| Argument {
-            value: value.into(),
-            shown: None,
-        };
+        let plain = |value: A| Argument { value: value.into(), shown: None };
         self.arguments.extend(values.into_iter().map(plain));
         self
     }
@@ -159,10 +153,7 @@ impl Program {
     /// Adds an argument that messages show as something else, because it may hold a secret.
     #[must_use]
     pub fn secret_arg(mut self, value: impl Into<OsString>, shown: impl Into<String>) -> Self {
-        self.arguments.push(Argument {
-            value: value.into(),
-            shown: Some(shown.into()),
-        });
+        self.arguments.push(Argument { value: value.into(), shown: Some(shown.into()) });
         self
     }
 
@@ -216,21 +207,14 @@ impl Program {
             return Ok(output);
         }
         let Output { status, stderr, .. } = output;
-        Err(ProgramError::Failed {
-            command,
-            status,
-            stderr,
-        })
+        Err(ProgramError::Failed { command, status, stderr })
     }
 
     /// Runs the program; how it ends is for the caller to judge.
     pub fn outcome(self, cancel: &Cancel) -> Result<Output, ProgramError> {
         cancel.check()?;
         let shown = self.to_string();
-        let start = |cause| ProgramError::Start {
-            command: shown.clone(),
-            cause,
-        };
+        let start = |cause| ProgramError::Start { command: shown.clone(), cause };
         let mut command = self.command();
         command.stdin(Stdio::null());
         match &self.log {
@@ -244,23 +228,16 @@ impl Program {
         }
         platform::lead_group(&mut command);
         let mut child = command.spawn().map_err(|cause| self.not_started(cause))?;
-        let stdout = child
-            .stdout
-            .take()
-            .map(|pipe| Capture::start(pipe, Keep::First(STDOUT_MAX_BYTES)));
-        let stderr = child
-            .stderr
-            .take()
-            .map(|pipe| Capture::start(pipe, Keep::Last(STDERR_KEPT_BYTES)));
+        let stdout =
+            child.stdout.take().map(|pipe| Capture::start(pipe, Keep::First(STDOUT_MAX_BYTES)));
+        let stderr =
+            child.stderr.take().map(|pipe| Capture::start(pipe, Keep::Last(STDERR_KEPT_BYTES)));
         let status = match self.wait(&mut child, cancel) {
             Ok(status) => status,
             Err(Interruption::System(cause)) => return Err(start(cause)),
             Err(Interruption::Cancelled(cancelled)) => return Err(cancelled.into()),
             Err(Interruption::TooSlow(limit)) => {
-                return Err(ProgramError::TooSlow {
-                    command: shown,
-                    limit,
-                });
+                return Err(ProgramError::TooSlow { command: shown, limit });
             }
         };
         let stdout = stdout.map(Capture::finish).unwrap_or_default();
@@ -268,18 +245,12 @@ impl Program {
         if stdout.len() > STDOUT_MAX_BYTES {
             return Err(ProgramError::TooMuchOutput { command: shown });
         }
-        Ok(Output {
-            status,
-            stdout,
-            stderr: String::from_utf8_lossy(&stderr).into_owned(),
-        })
+        Ok(Output { status, stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
     }
 
     /// Runs the program on the terminal of the user, who also ends it.
     pub fn interact(self) -> Result<ExitStatus, ProgramError> {
-        self.command()
-            .status()
-            .map_err(|cause| self.not_started(cause))
+        self.command().status().map_err(|cause| self.not_started(cause))
     }
 
     fn command(&self) -> Command {
@@ -294,20 +265,11 @@ impl Program {
 
     fn not_started(&self, cause: io::Error) -> ProgramError {
         // A missing working directory looks the same as a missing program.
-        let directory_there = self
-            .directory
-            .as_ref()
-            .is_none_or(|directory| directory.is_dir());
+        let directory_there = self.directory.as_ref().is_none_or(|directory| directory.is_dir());
         if cause.kind() == io::ErrorKind::NotFound && directory_there {
-            return ProgramError::Missing {
-                program: self.name.clone(),
-                hint: self.hint,
-            };
+            return ProgramError::Missing { program: self.name.clone(), hint: self.hint };
         }
-        ProgramError::Start {
-            command: self.to_string(),
-            cause,
-        }
+        ProgramError::Start { command: self.to_string(), cause }
     }
 
     fn wait(&self, child: &mut Child, cancel: &Cancel) -> Result<ExitStatus, Interruption> {
@@ -366,14 +328,9 @@ fn end(child: &mut Child) -> io::Result<()> {
 
 /// The last lines of standard error, as a block that follows the message.
 fn quoted(stderr: &str) -> String {
-    let lines: Vec<_> = stderr
-        .lines()
-        .filter(|line| !line.trim().is_empty())
-        .collect();
+    let lines: Vec<_> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
     let shown = &lines[lines.len().saturating_sub(STDERR_LINES_SHOWN)..];
-    shown
-        .iter()
-        .fold(String::new(), |block, line| block + "\n    " + line)
+    shown.iter().fold(String::new(), |block, line| block + "\n    " + line)
 }
 
 #[cfg(test)]
@@ -386,9 +343,7 @@ mod tests {
 
     #[test]
     fn output_is_captured_and_input_is_empty() {
-        let output = shell("cat; echo out; echo err >&2")
-            .run(&Cancel::new())
-            .unwrap();
+        let output = shell("cat; echo out; echo err >&2").run(&Cancel::new()).unwrap();
         assert_eq!(output.stdout, b"out\n");
         assert_eq!(output.stderr, "err\n");
     }
@@ -399,10 +354,7 @@ mod tests {
         let error = shell(script).run(&Cancel::new()).unwrap_err();
         let message = error.to_string();
         assert!(message.starts_with(&format!("`sh -c {script:?}` ended with exit status: 3\n")));
-        assert!(
-            message.contains("    line 9\n") && message.ends_with("    line 20"),
-            "{message}"
-        );
+        assert!(message.contains("    line 9\n") && message.ends_with("    line 20"), "{message}");
         assert!(!message.contains("line 8\n"), "{message}");
     }
 
@@ -419,25 +371,15 @@ mod tests {
 
     #[test]
     fn a_missing_directory_is_not_a_missing_program() {
-        let error = shell("true")
-            .directory("/no/such/place".into())
-            .run(&Cancel::new());
-        assert!(
-            matches!(error, Err(ProgramError::Start { .. })),
-            "{error:?}"
-        );
+        let error = shell("true").directory("/no/such/place".into()).run(&Cancel::new());
+        assert!(matches!(error, Err(ProgramError::Start { .. })), "{error:?}");
     }
 
     #[test]
     fn the_environment_is_only_what_was_given() {
-        let environment = Environment::empty()
-            .with("ONE", "1")
-            .with("TWO", "2")
-            .without("TWO");
-        let output = Program::new("env", environment)
-            .env("THREE", "3")
-            .run(&Cancel::new())
-            .unwrap();
+        let environment = Environment::empty().with("ONE", "1").with("TWO", "2").without("TWO");
+        let output =
+            Program::new("env", environment).env("THREE", "3").run(&Cancel::new()).unwrap();
         assert_eq!(output.stdout, b"ONE=1\nTHREE=3\n");
     }
 
@@ -445,10 +387,7 @@ mod tests {
     fn a_secret_argument_is_passed_but_not_shown() {
         let program = shell("echo $0; exit 1").secret_arg("secret", "***");
         let error = program.run(&Cancel::new()).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`sh -c \"echo $0; exit 1\" ***` ended with exit status: 1"
-        );
+        assert_eq!(error.to_string(), "`sh -c \"echo $0; exit 1\" ***` ended with exit status: 1");
     }
 
     #[test]
@@ -464,15 +403,9 @@ mod tests {
         // The inner shell ignores the polite signal and would write after a while.
         let inner = format!("trap '' TERM; sleep 1; echo late > {}", path.display());
         let started = Instant::now();
-        let error = shell(&format!("sh -c \"{inner}\" & wait"))
-            .run(&cancel)
-            .unwrap_err();
+        let error = shell(&format!("sh -c \"{inner}\" & wait")).run(&cancel).unwrap_err();
         assert!(matches!(error, ProgramError::Cancelled(_)), "{error:?}");
-        assert!(
-            started.elapsed() < Duration::from_secs(3),
-            "{:?}",
-            started.elapsed()
-        );
+        assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
         raise.join().unwrap();
         std::thread::sleep(Duration::from_millis(1500).saturating_sub(started.elapsed()));
         assert!(!path.exists());
@@ -482,10 +415,7 @@ mod tests {
     fn a_program_that_takes_too_long_is_ended() {
         let program = shell("sleep 60").time_max(Duration::from_millis(100));
         let error = program.run(&Cancel::new()).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "`sh -c \"sleep 60\"` was ended after 0.1 seconds"
-        );
+        assert_eq!(error.to_string(), "`sh -c \"sleep 60\"` was ended after 0.1 seconds");
     }
 
     #[test]
@@ -493,10 +423,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         let log = File::create(&path).unwrap();
-        let output = shell("echo 1; echo 2 >&2; echo 3")
-            .output_to(log)
-            .run(&Cancel::new())
-            .unwrap();
+        let output =
+            shell("echo 1; echo 2 >&2; echo 3").output_to(log).run(&Cancel::new()).unwrap();
         assert_eq!(fs_err::read_to_string(path).unwrap(), "1\n2\n3\n");
         assert!(output.stdout.is_empty());
     }

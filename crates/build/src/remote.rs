@@ -28,10 +28,7 @@ impl Remote {
         if !url.path().ends_with('/') {
             url.set_path(&format!("{}/", url.path()));
         }
-        Self {
-            url,
-            downloader: Downloader::default(),
-        }
+        Self { url, downloader: Downloader::default() }
     }
 
     /// Downloads the package to `target` and verifies it. A package that is not there, or not what
@@ -79,18 +76,14 @@ fn is_missing(error: &DownloadError) -> bool {
 
 /// Checks every byte of the archive against its manifest, and that it is the package asked for.
 fn verified(id: &PackageId, archive: &Utf8Path, cancel: &Cancel) -> Result<Manifest, String> {
-    let options = UnpackOptions {
-        cancel: cancel.clone(),
-        ..Default::default()
-    };
+    let options = UnpackOptions { cancel: cancel.clone(), ..Default::default() };
     let unpacked = archive::verify(archive, &options).map_err(|error| crate::chain(&error))?;
     if !unpacked.verified {
         return Err("it has no manifest".to_owned());
     }
     let info = archive::read_file(archive, BUILDINFO).map_err(|error| crate::chain(&error))?;
-    let info: serde_json::Value = info
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        .unwrap_or_default();
+    let info: serde_json::Value =
+        info.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
     let (name, version) = (info["name"].as_str(), info["package_version"].as_str());
     if name == Some(id.name().as_str()) && version == Some(id.version().as_str()) {
         Ok(unpacked.manifest)

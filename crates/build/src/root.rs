@@ -14,9 +14,7 @@ use crate::tree::PinnedRoot;
 
 /// Folders of the machine's root that a build sees. Homes, state and mounted media are not among
 /// them: builds have no business there, and their content is in no fingerprint.
-const MACHINE: [&str; 8] = [
-    "bin", "etc", "lib", "lib32", "lib64", "libx32", "sbin", "usr",
-];
+const MACHINE: [&str; 8] = ["bin", "etc", "lib", "lib32", "lib64", "libx32", "sbin", "usr"];
 
 /// Folders of any root that the sandbox makes itself.
 const OWN: [&str; 6] = ["dev", "pkg", "proc", "run", "sys", "tmp"];
@@ -95,10 +93,7 @@ pub enum RootError {
 impl BuildRoot {
     /// The machine's own root.
     pub(crate) fn machine() -> Result<Self, RootError> {
-        let failed = |source| RootError::Io {
-            path: "/".into(),
-            source,
-        };
+        let failed = |source| RootError::Io { path: "/".into(), source };
         let mut hasher = Hasher::new();
         hasher.update(std::env::consts::ARCH.as_bytes());
         for path in DATABASES.map(Utf8Path::new) {
@@ -112,11 +107,7 @@ impl BuildRoot {
         stamp(&mut hasher, Utf8Path::new("/usr/local")).map_err(failed)?;
         let entries = entries("/".into(), |name| MACHINE.contains(&name)).map_err(failed)?;
         let identity = json!({ "machine": hasher.finish() });
-        Ok(Self {
-            identity,
-            entries,
-            pinned: false,
-        })
+        Ok(Self { identity, entries, pinned: false })
     }
 
     /// A folder or archive that must have the digest that was pinned. Archives are unpacked below
@@ -126,43 +117,25 @@ impl BuildRoot {
         cache: &Utf8Path,
         cancel: &Cancel,
     ) -> Result<Self, RootError> {
-        let io_error = |source| RootError::Io {
-            path: pin.path.clone(),
-            source,
-        };
+        let io_error = |source| RootError::Io { path: pin.path.clone(), source };
         let is_folder = fs_err::metadata(&pin.path).map_err(io_error)?.is_dir();
         let mut hasher = Hasher::new();
         stamp(&mut hasher, &pin.path).map_err(io_error)?;
         // Hashing a root takes long, so what it was found to be is kept under its metadata.
         let known = cache.join(format!("{}.known", hasher.finish()));
-        let found = match fs_err::read_to_string(&known)
-            .ok()
-            .and_then(|text| text.parse().ok())
-        {
+        let found = match fs_err::read_to_string(&known).ok().and_then(|text| text.parse().ok()) {
             Some(found) => found,
             None if is_folder => folder_digest(&pin.path, cancel)?,
             None => Sha256::of_file(&pin.path).map_err(io_error)?,
         };
         if found != pin.sha256 {
             let (path, expected) = (pin.path.clone(), pin.sha256);
-            return Err(RootError::WrongDigest {
-                path,
-                expected,
-                found,
-            });
+            return Err(RootError::WrongDigest { path, expected, found });
         }
         package::durable::write(&known, found.to_string().as_bytes()).map_err(io_error)?;
-        let folder = if is_folder {
-            pin.path.clone()
-        } else {
-            unpacked(pin, cache, cancel)?
-        };
+        let folder = if is_folder { pin.path.clone() } else { unpacked(pin, cache, cancel)? };
         let entries = entries(&folder, |name| !OWN.contains(&name)).map_err(io_error)?;
-        Ok(Self {
-            identity: json!({ "root": pin.sha256 }),
-            entries,
-            pinned: true,
-        })
+        Ok(Self { identity: json!({ "root": pin.sha256 }), entries, pinned: true })
     }
 }
 
@@ -171,35 +144,23 @@ fn unpacked(pin: &PinnedRoot, cache: &Utf8Path, cancel: &Cancel) -> Result<Utf8P
     if target.exists() {
         return Ok(target);
     }
-    let failed = |source| RootError::Unpack {
-        path: pin.path.clone(),
-        source,
-    };
+    let failed = |source| RootError::Unpack { path: pin.path.clone(), source };
     let format = Format::of(&pin.path).map_err(|error| failed(error.into()))?;
-    let options = ExtractOptions {
-        skip_devices: true,
-        cancel: cancel.clone(),
-        ..Default::default()
-    };
+    let options =
+        ExtractOptions { skip_devices: true, cancel: cancel.clone(), ..Default::default() };
     archive::extract(&pin.path, format, &target, &options).map_err(failed)?;
     Ok(target)
 }
 
 /// The digest of what the sandbox would show of a root folder.
 fn folder_digest(folder: &Utf8Path, cancel: &Cancel) -> Result<Sha256, RootError> {
-    let io_error = |source| RootError::Io {
-        path: folder.to_owned(),
-        source,
-    };
+    let io_error = |source| RootError::Io { path: folder.to_owned(), source };
     let mut hasher = Hasher::new();
     for (name, entry) in entries(folder, |name| !OWN.contains(&name)).map_err(io_error)? {
         let digest = match entry {
             Entry::Link(says) => Sha256::of(says.as_bytes()),
             Entry::Shown(path) if path.is_dir() => archive::scan(&path, cancel)
-                .map_err(|source| RootError::Scan {
-                    path: folder.to_owned(),
-                    source,
-                })?
+                .map_err(|source| RootError::Scan { path: folder.to_owned(), source })?
                 .digest(),
             Entry::Shown(path) => Sha256::of_file(&path).map_err(io_error)?,
         };
@@ -222,10 +183,7 @@ fn entries(
             continue;
         }
         let shown = if entry.file_type()?.is_symlink() {
-            match fs_err::read_link(entry.path())?
-                .into_os_string()
-                .into_string()
-            {
+            match fs_err::read_link(entry.path())?.into_os_string().into_string() {
                 Ok(says) => Entry::Link(says),
                 Err(_) => continue,
             }

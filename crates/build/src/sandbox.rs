@@ -72,19 +72,8 @@ impl SandboxError {
 
 /// Finds out whether this machine lets us make sandboxes, before any work is done.
 pub(crate) fn probe(cancel: &Cancel) -> Result<(), SandboxError> {
-    let arguments = [
-        "--unshare-all",
-        "--ro-bind",
-        "/",
-        "/",
-        "--proc",
-        "/proc",
-        "--",
-        "true",
-    ];
-    let program = Program::new("bwrap", Environment::of_process())
-        .args(arguments)
-        .hint(HINT);
+    let arguments = ["--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--", "true"];
+    let program = Program::new("bwrap", Environment::of_process()).args(arguments).hint(HINT);
     match program.run(cancel) {
         Ok(_) => Ok(()),
         Err(error @ ProgramError::Failed { .. }) => Err(SandboxError::Refused(error)),
@@ -118,19 +107,12 @@ impl Sandbox<'_> {
     fn program(&self, options: &[&str], command: &[&str]) -> Result<Program, SandboxError> {
         let arguments = self.arguments()?;
         let program = Program::new("bwrap", self.environment()).hint(HINT);
-        Ok(program
-            .args(arguments)
-            .args(options)
-            .arg("--")
-            .args(command))
+        Ok(program.args(arguments).args(options).arg("--").args(command))
     }
 
     fn environment(&self) -> Environment {
         let environment = Environment::empty()
-            .with(
-                "PATH",
-                "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-            )
+            .with("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
             .with("HOME", "/tmp")
             .with("USER", "build")
             .with("LC_ALL", "C.UTF-8")
@@ -138,9 +120,7 @@ impl Sandbox<'_> {
             .with("SOURCE_DATE_EPOCH", self.epoch.max(EPOCH_MIN).to_string());
         self.variables
             .iter()
-            .fold(environment, |environment, (name, value)| {
-                environment.with(*name, value)
-            })
+            .fold(environment, |environment, (name, value)| environment.with(*name, value))
     }
 
     fn arguments(&self) -> io::Result<Vec<String>> {
@@ -165,9 +145,7 @@ impl Sandbox<'_> {
             "--die-with-parent",
         ]);
         self.show_root(&mut arguments)?;
-        arguments.add(&[
-            "--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run",
-        ]);
+        arguments.add(&["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/run"]);
         self.hide_secrets(&mut arguments)?;
         for (from, to, writable) in &self.binds {
             let how = if *writable { "--bind" } else { "--ro-bind" };
@@ -179,12 +157,7 @@ impl Sandbox<'_> {
 
     fn show_root(&self, arguments: &mut Arguments) -> io::Result<()> {
         // The install root is mounted below this one, which therefore cannot be shown as a whole.
-        let above = self
-            .install_root
-            .as_str()
-            .split('/')
-            .nth(1)
-            .unwrap_or_default();
+        let above = self.install_root.as_str().split('/').nth(1).unwrap_or_default();
         for (name, entry) in &self.root.entries {
             match entry {
                 Entry::Link(says) => arguments.add(&["--symlink", says, &format!("/{name}")]),
@@ -198,7 +171,7 @@ impl Sandbox<'_> {
                     }
                 }
                 Entry::Shown(path) => {
-                    arguments.add(&["--ro-bind", path.as_str(), &format!("/{name}")])
+                    arguments.add(&["--ro-bind", path.as_str(), &format!("/{name}")]);
                 }
             }
         }
@@ -263,7 +236,6 @@ struct Arguments(Vec<String>);
 
 impl Arguments {
     fn add(&mut self, arguments: &[&str]) {
-        self.0
-            .extend(arguments.iter().map(|argument| (*argument).to_owned()));
+        self.0.extend(arguments.iter().map(|argument| (*argument).to_owned()));
     }
 }

@@ -24,10 +24,7 @@ pub(crate) fn run<K: Ord + Clone + Send + Sync, E: Send>(
     work: &(dyn Fn(&K) -> Result<(), E> + Sync),
     skipped: &(dyn Fn(&K, &K) + Sync),
 ) -> BTreeMap<K, Outcome<K, E>> {
-    let state = Mutex::new(State {
-        outcomes: BTreeMap::new(),
-        running: BTreeSet::new(),
-    });
+    let state = Mutex::new(State { outcomes: BTreeMap::new(), running: BTreeSet::new() });
     let changed = Condvar::new();
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1).min(needs.len()) {
@@ -45,10 +42,7 @@ pub(crate) fn run<K: Ord + Clone + Send + Sync, E: Send>(
             });
         }
     });
-    let mut outcomes = state
-        .into_inner()
-        .expect("work does not panic under the lock")
-        .outcomes;
+    let mut outcomes = state.into_inner().expect("work does not panic under the lock").outcomes;
     for key in needs.keys() {
         outcomes.entry(key.clone()).or_insert(Outcome::Cancelled);
     }
@@ -86,9 +80,7 @@ fn next<K: Ord + Clone, E>(
             state.running.insert(key.clone());
             return Some(key);
         }
-        state = changed
-            .wait(state)
-            .expect("work does not panic under the lock");
+        state = changed.wait(state).expect("work does not panic under the lock");
     }
 }
 
@@ -103,13 +95,11 @@ fn skip<K: Ord + Clone, E>(
             if state.outcomes.contains_key(key) {
                 return None;
             }
-            needed
-                .iter()
-                .find_map(|needed| match state.outcomes.get(needed)? {
-                    Outcome::Failed(_) => Some((key.clone(), needed.clone())),
-                    Outcome::Skipped(root) => Some((key.clone(), root.clone())),
-                    _ => None,
-                })
+            needed.iter().find_map(|needed| match state.outcomes.get(needed)? {
+                Outcome::Failed(_) => Some((key.clone(), needed.clone())),
+                Outcome::Skipped(root) => Some((key.clone(), root.clone())),
+                _ => None,
+            })
         });
         let Some((key, root)) = found else { return };
         skipped(&key, &root);
@@ -126,10 +116,7 @@ mod tests {
     fn needs(
         pairs: &[(&'static str, &[&'static str])],
     ) -> BTreeMap<&'static str, BTreeSet<&'static str>> {
-        pairs
-            .iter()
-            .map(|(key, needed)| (*key, needed.iter().copied().collect()))
-            .collect()
+        pairs.iter().map(|(key, needed)| (*key, needed.iter().copied().collect())).collect()
     }
 
     #[test]
@@ -153,13 +140,7 @@ mod tests {
             meet.wait();
             Ok::<_, ()>(())
         };
-        run(
-            &needs(&[("a", &[]), ("b", &[])]),
-            2,
-            &|| false,
-            &work,
-            &|_, _| {},
-        );
+        run(&needs(&[("a", &[]), ("b", &[])]), 2, &|| false, &work, &|_, _| {});
     }
 
     #[test]
@@ -181,13 +162,7 @@ mod tests {
             Ok::<_, ()>(())
         };
         let needs = needs(&[("a", &[]), ("b", &[]), ("c", &["a"])]);
-        let outcomes = run(
-            &needs,
-            1,
-            &|| stop.load(Ordering::SeqCst),
-            &work,
-            &|_, _| {},
-        );
+        let outcomes = run(&needs, 1, &|| stop.load(Ordering::SeqCst), &work, &|_, _| {});
         assert_eq!(outcomes["a"], Outcome::Done);
         assert_eq!(outcomes["b"], Outcome::Cancelled);
         assert_eq!(outcomes["c"], Outcome::Cancelled);

@@ -103,28 +103,15 @@ pub enum SessionError {
     #[error(transparent)]
     Sandbox(#[from] SandboxError),
     #[error("there is no package `{wanted}` in the tree")]
-    UnknownPackage {
-        wanted: PackageName,
-        nearest: Option<String>,
-    },
+    UnknownPackage { wanted: PackageName, nearest: Option<String> },
     #[error("`{name}` has no variant {variant}")]
-    UnknownVariant {
-        name: PackageName,
-        variant: Variant,
-        known: String,
-    },
+    UnknownVariant { name: PackageName, variant: Variant, known: String },
     #[error("there is no `{variant}.treeinfo.json` in the tree")]
     UnknownSet { variant: Variant, known: String },
     #[error("cannot use the cache `{path}`")]
-    Cache {
-        path: Utf8PathBuf,
-        source: io::Error,
-    },
+    Cache { path: Utf8PathBuf, source: io::Error },
     #[error("cannot prepare the sandbox of `{key}`")]
-    Shell {
-        key: PackageKey,
-        source: Box<WorkError>,
-    },
+    Shell { key: PackageKey, source: Box<WorkError> },
     #[error(transparent)]
     Bootstrap(#[from] BootstrapError),
 }
@@ -138,10 +125,9 @@ impl SessionError {
                 source.hint().map(str::to_owned)
             }
             Self::Load(LoadError::Upstream(error)) => error.hint().map(str::to_owned),
-            Self::UnknownPackage {
-                nearest: Some(nearest),
-                ..
-            } => Some(format!("did you mean `{nearest}`?")),
+            Self::UnknownPackage { nearest: Some(nearest), .. } => {
+                Some(format!("did you mean `{nearest}`?"))
+            }
             Self::UnknownVariant { known, .. } => Some(format!("it has: {known}")),
             Self::UnknownSet { known, .. } => Some(format!("there are: {known}")),
             Self::Shell { source, .. } => source.hint().map(str::to_owned),
@@ -215,9 +201,7 @@ pub enum Ended {
 impl Report {
     /// Whether everything is there.
     pub fn is_success(&self) -> bool {
-        self.packages
-            .iter()
-            .all(|(_, ended)| matches!(ended, Ended::Made(..) | Ended::Fetched))
+        self.packages.iter().all(|(_, ended)| matches!(ended, Ended::Made(..) | Ended::Fetched))
     }
 }
 
@@ -239,19 +223,8 @@ impl Session {
             Some(pin) => BuildRoot::pinned(pin, &cache.folder("roots"), &options.cancel)?,
             None => BuildRoot::machine()?,
         };
-        let remote = options
-            .cache_url
-            .clone()
-            .filter(|_| root.pinned)
-            .map(Remote::new);
-        Ok(Self {
-            options,
-            tree,
-            cache,
-            root,
-            sources,
-            remote,
-        })
+        let remote = options.cache_url.clone().filter(|_| root.pinned).map(Remote::new);
+        Ok(Self { options, tree, cache, root, sources, remote })
     }
 
     /// Whether a remote cache was named but cannot be trusted to be of the same build environment.
@@ -264,37 +237,21 @@ impl Session {
         let sets = self.sets(selection)?;
         let keys: BTreeSet<PackageKey> = match selection {
             Selection::Packages(wanted) => graph::closure(&self.tree, self.packages(wanted)?),
-            _ => sets
-                .iter()
-                .flat_map(|set| set.order.iter().cloned())
-                .collect(),
+            _ => sets.iter().flat_map(|set| set.order.iter().cloned()).collect(),
         };
         let order = graph::order(&self.tree, &keys);
-        let identities = identity::identify(
-            &self.tree,
-            &order,
-            &self.root,
-            self.options.epoch,
-            &self.sources,
-        )?;
-        Ok(Plan {
-            order,
-            identities,
-            sets,
-        })
+        let identities =
+            identity::identify(&self.tree, &order, &self.root, self.options.epoch, &self.sources)?;
+        Ok(Plan { order, identities, sets })
     }
 
     fn sets(&self, selection: &Selection) -> Result<Vec<PackageSet>, SessionError> {
         let variants: BTreeSet<Variant> = match selection {
             Selection::Packages(_) => return Ok(Vec::new()),
             Selection::Set(variant) => BTreeSet::from([variant.clone()]),
-            Selection::Everything => self
-                .tree
-                .sets
-                .keys()
-                .cloned()
-                .chain([Variant::Default])
-                .collect(),
+            Selection::Everything => {
+                self.tree.sets.keys().cloned().chain([Variant::Default]).collect()
+            }
         };
         let set = |variant: &Variant| {
             PackageSet::of(&self.tree, variant).ok_or_else(|| SessionError::UnknownSet {
@@ -306,16 +263,9 @@ impl Session {
     }
 
     fn known_sets(&self) -> String {
-        let named = self
-            .tree
-            .sets
-            .keys()
-            .filter(|variant| **variant != Variant::Default);
+        let named = self.tree.sets.keys().filter(|variant| **variant != Variant::Default);
         let named = named.map(ToString::to_string);
-        named
-            .chain(["default".to_owned()])
-            .collect::<Vec<_>>()
-            .join(", ")
+        named.chain(["default".to_owned()]).collect::<Vec<_>>().join(", ")
     }
 
     fn packages(
@@ -325,10 +275,7 @@ impl Session {
         let mut keys = Vec::new();
         for (name, variant) in wanted {
             let is_wanted = |key: &&PackageKey| {
-                key.name == *name
-                    && variant
-                        .as_ref()
-                        .is_none_or(|variant| key.variant == *variant)
+                key.name == *name && variant.as_ref().is_none_or(|variant| key.variant == *variant)
             };
             let before = keys.len();
             keys.extend(self.tree.components.keys().filter(is_wanted).cloned());
@@ -342,10 +289,7 @@ impl Session {
                     },
                     _ => {
                         let nearest = self.tree.nearest(name);
-                        SessionError::UnknownPackage {
-                            wanted: name.clone(),
-                            nearest,
-                        }
+                        SessionError::UnknownPackage { wanted: name.clone(), nearest }
                     }
                 });
             }
@@ -358,16 +302,8 @@ impl Session {
         let explanations = plan.order.iter().map(|key| {
             let identity = &plan.identities[key];
             let cached = self.cache.lookup(&identity.id, &key.variant).is_some();
-            let reasons = if cached {
-                Vec::new()
-            } else {
-                self.reasons(key, identity)
-            };
-            Explanation {
-                key: key.clone(),
-                cached,
-                reasons,
-            }
+            let reasons = if cached { Vec::new() } else { self.reasons(key, identity) };
+            Explanation { key: key.clone(), cached, reasons }
         });
         explanations.collect()
     }
@@ -386,17 +322,10 @@ impl Session {
 
     /// Gets every source of the plan into the cache.
     pub fn fetch(&self, plan: &Plan, observer: &dyn Observer) -> Report {
-        let needs = plan
-            .order
-            .iter()
-            .map(|key| (key.clone(), BTreeSet::new()))
-            .collect();
+        let needs = plan.order.iter().map(|key| (key.clone(), BTreeSet::new())).collect();
         self.run(plan, &needs, observer, |worker, key| {
             if !self.tree.components[key].info.sources.is_empty() {
-                observer.event(&Event::Step {
-                    key,
-                    step: Step::Fetching,
-                });
+                observer.event(&Event::Step { key, step: Step::Fetching });
                 worker.fetch(key)?;
                 observer.event(&Event::Fetched { key });
             }
@@ -406,19 +335,11 @@ impl Session {
 
     /// Builds everything of the plan that is not there.
     pub fn build(&self, plan: &Plan, observer: &dyn Observer) -> Result<Report, SessionError> {
-        let cache_error = |source| SessionError::Cache {
-            path: self.cache.root().to_owned(),
-            source,
-        };
-        let _guard = self
-            .cache
-            .lock(|| observer.event(&Event::Waiting))
-            .map_err(cache_error)?;
-        let is_missing = |key: &PackageKey| {
-            self.cache
-                .lookup(&plan.identities[key].id, &key.variant)
-                .is_none()
-        };
+        let cache_error =
+            |source| SessionError::Cache { path: self.cache.root().to_owned(), source };
+        let _guard = self.cache.lock(|| observer.event(&Event::Waiting)).map_err(cache_error)?;
+        let is_missing =
+            |key: &PackageKey| self.cache.lookup(&plan.identities[key].id, &key.variant).is_none();
         if plan.order.iter().any(is_missing) {
             sandbox::probe(&self.options.cancel)?;
         }
@@ -428,23 +349,12 @@ impl Session {
         }
         let needs = plan.order.iter().map(|key| {
             let requires = &self.tree.components[key].info.requires;
-            (
-                key.clone(),
-                requires
-                    .iter()
-                    .map(|require| PackageKey::from(&require.value))
-                    .collect(),
-            )
+            (key.clone(), requires.iter().map(|require| PackageKey::from(&require.value)).collect())
         });
         let report = self.run(plan, &needs.collect(), observer, |worker, key| {
             let started = Instant::now();
             let (record, how) = worker.make(key)?;
-            observer.event(&Event::Finished {
-                key,
-                record: &record,
-                how,
-                took: started.elapsed(),
-            });
+            observer.event(&Event::Finished { key, record: &record, how, took: started.elapsed() });
             Ok(Ended::Made(Box::new(record), how))
         });
         self.clean(&report).map_err(cache_error)?;
@@ -496,9 +406,7 @@ impl Session {
         work: impl Fn(&Worker<'_>, &PackageKey) -> Result<Ended, WorkError> + Sync,
     ) -> Report {
         let started = Instant::now();
-        observer.event(&Event::Planned {
-            packages: plan.order.len(),
-        });
+        observer.event(&Event::Planned { packages: plan.order.len() });
         let worker = self.worker(plan, observer);
         let ended: Mutex<BTreeMap<PackageKey, Ended>> = Mutex::default();
         let outcomes = schedule::run(
@@ -511,18 +419,12 @@ impl Session {
                     Err(error) if error.is_cancelled() => Ended::Cancelled,
                     Err(error) => {
                         let failure = self.failure(plan, key, &error);
-                        observer.event(&Event::Failed {
-                            key,
-                            failure: &failure,
-                        });
+                        observer.event(&Event::Failed { key, failure: &failure });
                         Ended::Failed(failure)
                     }
                 };
                 let is_good = matches!(result, Ended::Made(..) | Ended::Fetched);
-                ended
-                    .lock()
-                    .expect("nobody panics here")
-                    .insert(key.clone(), result);
+                ended.lock().expect("nobody panics here").insert(key.clone(), result);
                 if is_good { Ok(()) } else { Err(()) }
             },
             &|key, needed| observer.event(&Event::Skipped { key, needed }),
@@ -536,23 +438,13 @@ impl Session {
                 _ => Ended::Cancelled,
             });
         }
-        let packages = plan
-            .order
-            .iter()
-            .filter_map(|key| ended.remove_entry(key))
-            .collect();
-        Report {
-            packages,
-            took: started.elapsed(),
-        }
+        let packages = plan.order.iter().filter_map(|key| ended.remove_entry(key)).collect();
+        Report { packages, took: started.elapsed() }
     }
 
     fn failure(&self, plan: &Plan, key: &PackageKey, error: &WorkError) -> Failure {
-        let log = matches!(
-            error,
-            WorkError::Script(_) | WorkError::Result(_) | WorkError::Empty
-        )
-        .then(|| self.cache.log(&plan.identities[key].id));
+        let log = matches!(error, WorkError::Script(_) | WorkError::Result(_) | WorkError::Empty)
+            .then(|| self.cache.log(&plan.identities[key].id));
         let hint = match error {
             WorkError::Script(_) => {
                 let variant = match &key.variant {
@@ -568,12 +460,7 @@ impl Session {
             error => error.hint().map(str::to_owned),
         };
         let log_tail = log.as_deref().map(tail).unwrap_or_default();
-        Failure {
-            causes: crate::causes(error),
-            hint,
-            log,
-            log_tail,
-        }
+        Failure { causes: crate::causes(error), hint, log, log_tail }
     }
 
     /// Opens a shell in the sandbox of a package: of its failed build if there is one, else of one
@@ -585,31 +472,21 @@ impl Session {
         terminal: &str,
         observer: &dyn Observer,
     ) -> Result<(), SessionError> {
-        let cache_error = |source| SessionError::Cache {
-            path: self.cache.root().to_owned(),
-            source,
-        };
-        let _guard = self
-            .cache
-            .lock(|| observer.event(&Event::Waiting))
-            .map_err(cache_error)?;
+        let cache_error =
+            |source| SessionError::Cache { path: self.cache.root().to_owned(), source };
+        let _guard = self.cache.lock(|| observer.event(&Event::Waiting)).map_err(cache_error)?;
         sandbox::probe(&self.options.cancel)?;
         let worker = self.worker(plan, observer);
         worker
             .shell(key, terminal)
-            .map_err(|source| SessionError::Shell {
-                key: key.clone(),
-                source: Box::new(source),
-            })?;
+            .map_err(|source| SessionError::Shell { key: key.clone(), source: Box::new(source) })?;
         self.cache.remove_shared_work().map_err(cache_error)
     }
 
     /// Makes the bootstrap archive of a set whose packages are all built.
     pub fn bootstrap(&self, plan: &Plan, set: &PackageSet) -> Result<Bootstrap, SessionError> {
-        let cache_error = |source| SessionError::Cache {
-            path: self.cache.root().to_owned(),
-            source,
-        };
+        let cache_error =
+            |source| SessionError::Cache { path: self.cache.root().to_owned(), source };
         let _guard = self.cache.lock(|| {}).map_err(cache_error)?;
         let made = bootstrap::make(
             &self.cache,
@@ -637,8 +514,5 @@ fn tail(log: &camino::Utf8Path) -> Vec<String> {
     };
     let text = String::from_utf8_lossy(&read().unwrap_or_default()).into_owned();
     let lines: Vec<&str> = text.lines().collect();
-    lines[lines.len().saturating_sub(LOG_LINES)..]
-        .iter()
-        .map(|line| (*line).to_owned())
-        .collect()
+    lines[lines.len().saturating_sub(LOG_LINES)..].iter().map(|line| (*line).to_owned()).collect()
 }

@@ -135,32 +135,19 @@ impl Worker<'_> {
     pub(crate) fn fetch(&self, key: &PackageKey) -> Result<(), WorkError> {
         let component = &self.tree.components[key];
         let progress = |progress: download::Progress| {
-            let download::Progress {
-                done_bytes: bytes,
-                total_bytes: total,
-            } = progress;
-            self.observer
-                .event(&Event::Downloaded { key, bytes, total });
+            let download::Progress { done_bytes: bytes, total_bytes: total } = progress;
+            self.observer.event(&Event::Downloaded { key, bytes, total });
         };
         let warn = |warning: SourceWarning| {
-            self.observer.event(&Event::Warning {
-                key,
-                message: &warning.to_string(),
-            });
+            self.observer.event(&Event::Warning { key, message: &warning.to_string() });
         };
-        let context = SourceContext {
-            progress: &progress,
-            warn: &warn,
-            ..self.sources.context(component)
-        };
+        let context =
+            SourceContext { progress: &progress, warn: &warn, ..self.sources.context(component) };
         for (name, spec) in &component.info.sources {
             self.sources
                 .cache
                 .fetch(spec, &context)
-                .map_err(|source| WorkError::Source {
-                    name: name.clone(),
-                    source,
-                })?;
+                .map_err(|source| WorkError::Source { name: name.clone(), source })?;
         }
         Ok(())
     }
@@ -196,9 +183,7 @@ impl Worker<'_> {
 
     /// The work folder of a package, whether it exists or not.
     pub(crate) fn work(&self, key: &PackageKey) -> Work {
-        Work {
-            folder: self.cache.build_folder(key),
-        }
+        Work { folder: self.cache.build_folder(key) }
     }
 
     /// Lays out everything that the script will see.
@@ -217,16 +202,10 @@ impl Worker<'_> {
             self.sources
                 .cache
                 .checkout(spec, &context, &work.path("src").join(name))
-                .map_err(|source| WorkError::Source {
-                    name: name.clone(),
-                    source,
-                })?;
+                .map_err(|source| WorkError::Source { name: name.clone(), source })?;
             // A local repository may have moved on since the id was made.
             let found = spec.identity(&context);
-            let found = found.map_err(|source| WorkError::Source {
-                name: name.clone(),
-                source,
-            })?;
+            let found = found.map_err(|source| WorkError::Source { name: name.clone(), source })?;
             if found != identity.inputs["sources"][name] {
                 return Err(WorkError::SourceChanged(name.clone()));
             }
@@ -248,9 +227,7 @@ impl Worker<'_> {
         key: &PackageKey,
     ) -> Result<BTreeMap<PackageId, Utf8PathBuf>, WorkError> {
         let requires = &self.tree.components[key].info.requires;
-        let keys = requires
-            .iter()
-            .map(|require| PackageKey::from(&require.value));
+        let keys = requires.iter().map(|require| PackageKey::from(&require.value));
         let mut dependencies = BTreeMap::new();
         for needed in graph::closure(self.tree, keys) {
             let id = &self.identities[&needed].id;
@@ -260,10 +237,7 @@ impl Worker<'_> {
             if !unpacked.contains(id) {
                 let archive = self.cache.archive(id, &needed.variant);
                 durable::remove_tree(&folder)?;
-                let options = UnpackOptions {
-                    cancel: self.cancel.clone(),
-                    ..Default::default()
-                };
+                let options = UnpackOptions { cancel: self.cancel.clone(), ..Default::default() };
                 archive::unpack(&archive, &folder, &options).map_err(WorkError::Dependency)?;
                 unpacked.insert(id.clone());
             }
@@ -313,18 +287,11 @@ impl Worker<'_> {
             (work.path("src"), "/pkg/src".into(), true),
             (work.path("build"), "/pkg/build".into(), false),
         ];
-        let requires = component
-            .info
-            .requires
-            .iter()
-            .map(|require| PackageKey::from(&require.value));
+        let requires =
+            component.info.requires.iter().map(|require| PackageKey::from(&require.value));
         for needed in graph::closure(self.tree, requires) {
             let id = &self.identities[&needed].id;
-            binds.push((
-                self.unpacked_folder(id),
-                packages.join(id.to_string()),
-                false,
-            ));
+            binds.push((self.unpacked_folder(id), packages.join(id.to_string()), false));
         }
         let extra = work.path("build").join("extra");
         if extra.is_dir() {
@@ -340,24 +307,14 @@ impl Worker<'_> {
             ("NUM_CORES", cores.to_string()),
         ];
         let (root, epoch, network) = (self.root, self.epoch, component.info.network);
-        Sandbox {
-            root,
-            install_root,
-            binds,
-            variables,
-            epoch,
-            network,
-            scratch,
-        }
+        Sandbox { root, install_root, binds, variables, epoch, network, scratch }
     }
 
     /// Opens a shell where the script ran or would run.
     pub(crate) fn shell(&self, key: &PackageKey, terminal: &str) -> Result<(), WorkError> {
         let mut work = self.work(key);
-        let is_failed_build = work
-            .path("root/packages")
-            .join(self.identities[key].id.to_string())
-            .exists();
+        let is_failed_build =
+            work.path("root/packages").join(self.identities[key].id.to_string()).exists();
         if is_failed_build {
             self.dependencies(key)?;
         } else {
@@ -376,14 +333,8 @@ impl Worker<'_> {
         let log: File = fs_err::File::create(log)?.into_parts().0;
         let script = format!("/pkg/build/{}", component.info.build_script);
         let scratch = work.path("scratch");
-        let status = self
-            .sandbox(key, &scratch, work)
-            .run(&script, log, self.cancel)?;
-        if status.success() {
-            Ok(())
-        } else {
-            Err(WorkError::Script(status))
-        }
+        let status = self.sandbox(key, &scratch, work).run(&script, log, self.cancel)?;
+        if status.success() { Ok(()) } else { Err(WorkError::Script(status)) }
     }
 
     fn pack(&self, key: &PackageKey, work: &Work) -> Result<Record, WorkError> {
@@ -394,16 +345,11 @@ impl Worker<'_> {
             return Err(WorkError::Empty);
         }
         self.write_infos(key, &result)?;
-        let options = PackOptions {
-            mtime: self.epoch,
-            cancel: self.cancel.clone(),
-            ..Default::default()
-        };
+        let options =
+            PackOptions { mtime: self.epoch, cancel: self.cancel.clone(), ..Default::default() };
         // Packed aside: the archive gets its name when the result is known to be good.
         let archive = self.cache.archive(id, &key.variant);
-        let packed = work
-            .path("packed")
-            .join(archive.file_name().unwrap_or_default());
+        let packed = work.path("packed").join(archive.file_name().unwrap_or_default());
         let manifest = archive::pack(&result, &packed, &options)?;
         self.check(key, &manifest)?;
         let component = &self.tree.components[key];
@@ -418,12 +364,7 @@ impl Worker<'_> {
             unpacked_bytes: manifest.size(),
             impure: component.info.network,
             origins: serde_json::to_value(origins).unwrap_or(Value::Null),
-            ..Record::new(
-                id.clone(),
-                key.variant.clone(),
-                manifest.digest(),
-                inputs.clone(),
-            )
+            ..Record::new(id.clone(), key.variant.clone(), manifest.digest(), inputs.clone())
         };
         self.cache.write_record(&record)?;
         durable::rename(&packed, &archive)?;
@@ -435,17 +376,11 @@ impl Worker<'_> {
     fn check(&self, key: &PackageKey, manifest: &Manifest) -> Result<(), WorkError> {
         let info = identity::pkginfo(key, &self.tree.components[key]);
         let id = &self.identities[key].id;
-        let member = Member {
-            id,
-            info: &info,
-            manifest,
-        };
+        let member = Member { id, info: &info, manifest };
         let folders = self.tree.distribution.linked_folders();
         let tops = manifest.entries().keys().filter_map(|path| {
             let top = path.components().next()?;
-            folders
-                .iter()
-                .find_map(|folder| top.strip_prefix(folder.as_str())?.strip_prefix('_'))
+            folders.iter().find_map(|folder| top.strip_prefix(folder.as_str())?.strip_prefix('_'))
         });
         let roles: BTreeSet<RoleName> = tops.filter_map(|role| role.parse().ok()).collect();
         let mut conflicts = BTreeSet::new();
@@ -453,27 +388,18 @@ impl Worker<'_> {
             let roles = role.into_iter().collect();
             if let Err(found) = Active::of(&self.tree.distribution, &[member], &roles) {
                 // Its dependencies are not part of this look.
-                let own = found
-                    .into_iter()
-                    .filter(|found| !matches!(found, Conflict::Missing { .. }));
+                let own =
+                    found.into_iter().filter(|found| !matches!(found, Conflict::Missing { .. }));
                 conflicts.extend(own);
             }
         }
         if !conflicts.is_empty() {
             return Err(WorkError::Result(conflicts.into_iter().collect()));
         }
-        let services = manifest
-            .entries()
-            .keys()
-            .map(package::path::PackagePath::name);
-        let services: BTreeSet<&str> = services
-            .filter_map(|name| name.strip_suffix(".service"))
-            .collect();
-        match info
-            .sysctl
-            .keys()
-            .find(|service| !services.contains(service.as_str()))
-        {
+        let services = manifest.entries().keys().map(package::path::PackagePath::name);
+        let services: BTreeSet<&str> =
+            services.filter_map(|name| name.strip_suffix(".service")).collect();
+        match info.sysctl.keys().find(|service| !services.contains(service.as_str())) {
             Some(service) => Err(WorkError::NoService(service.clone())),
             None => Ok(()),
         }
@@ -485,11 +411,8 @@ impl Worker<'_> {
             return Ok(None);
         };
         let archive = self.cache.archive(id, &key.variant);
-        let downloaded = self
-            .cache
-            .work()
-            .join("remote")
-            .join(archive.file_name().unwrap_or_default());
+        let downloaded =
+            self.cache.work().join("remote").join(archive.file_name().unwrap_or_default());
         let warn = |message: &str| self.observer.event(&Event::Warning { key, message });
         let Some(manifest) = remote.get(id, &downloaded, self.cancel, &warn)? else {
             return Ok(None);
@@ -498,12 +421,7 @@ impl Worker<'_> {
             archive_bytes: fs_err::metadata(&downloaded)?.len(),
             unpacked_bytes: manifest.size(),
             impure: self.tree.components[key].info.network,
-            ..Record::new(
-                id.clone(),
-                key.variant.clone(),
-                manifest.digest(),
-                inputs.clone(),
-            )
+            ..Record::new(id.clone(), key.variant.clone(), manifest.digest(), inputs.clone())
         };
         self.cache.write_record(&record)?;
         durable::rename(&downloaded, &archive)?;

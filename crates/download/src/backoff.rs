@@ -40,10 +40,7 @@ mod tests {
         let second = Duration::from_secs(1);
         for (attempt, most) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 10), (99, 10)] {
             let wait = wait(second, 10 * second, attempt);
-            assert!(
-                wait <= most * second && wait >= most * second / 2,
-                "{attempt}: {wait:?}"
-            );
+            assert!(wait <= most * second && wait >= most * second / 2, "{attempt}: {wait:?}");
         }
     }
 

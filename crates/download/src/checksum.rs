@@ -145,14 +145,8 @@ mod tests {
 
     #[test]
     fn anything_but_40_lower_case_hex_digits_is_refused() {
-        for text in [
-            "",
-            "ab",
-            &ABC[1..],
-            &ABC.to_uppercase(),
-            &format!("{ABC}\n"),
-            &"é".repeat(20),
-        ] {
+        for text in ["", "ab", &ABC[1..], &ABC.to_uppercase(), &format!("{ABC}\n"), &"é".repeat(20)]
+        {
             assert!(text.parse::<Sha1>().is_err(), "{text:?}");
         }
     }

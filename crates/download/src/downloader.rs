@@ -83,29 +83,18 @@ impl fmt::Debug for Options<'_> {
 impl<'a> Options<'a> {
     /// No expectation, no limit of size, no report.
     pub fn new(cancel: &'a Cancel) -> Self {
-        Self {
-            checksum: None,
-            size_max_bytes: u64::MAX,
-            cancel,
-            progress: &|_| {},
-        }
+        Self { checksum: None, size_max_bytes: u64::MAX, cancel, progress: &|_| {} }
     }
 
     pub(crate) fn check_size(&self, url: &Url, size_bytes: u64) -> Result<(), DownloadError> {
         if size_bytes <= self.size_max_bytes {
             return Ok(());
         }
-        Err(DownloadError::TooLarge {
-            url: redacted(url),
-            size_max_bytes: self.size_max_bytes,
-        })
+        Err(DownloadError::TooLarge { url: redacted(url), size_max_bytes: self.size_max_bytes })
     }
 
     pub(crate) fn report(&self, part: &Part) {
-        (self.progress)(Progress {
-            done_bytes: part.length(),
-            total_bytes: part.total,
-        });
+        (self.progress)(Progress { done_bytes: part.length(), total_bytes: part.total });
     }
 }
 
@@ -135,9 +124,7 @@ impl Downloader {
     /// A downloader that trusts the certificates that the machine trusts, and goes through the proxy
     /// that the environment names.
     pub fn new(settings: Settings) -> Self {
-        let tls = TlsConfig::builder()
-            .root_certs(RootCerts::PlatformVerifier)
-            .build();
+        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
         let agent = ureq::Agent::config_builder()
             .tls_config(tls)
             .user_agent(concat!("monobloc/", env!("CARGO_PKG_VERSION")))
@@ -165,10 +152,7 @@ impl Downloader {
         target: &Utf8Path,
         options: &Options<'_>,
     ) -> Result<Fetched, DownloadError> {
-        let write = |cause| DownloadError::Write {
-            url: redacted(url),
-            cause,
-        };
+        let write = |cause| DownloadError::Write { url: redacted(url), cause };
         let remote = match url.scheme() {
             "http" | "https" => true,
             "file" => false,
@@ -244,12 +228,7 @@ impl Downloader {
             if without_progress >= self.settings.attempts_max {
                 return Err(failed(url, attempts, fault));
             }
-            let Settings {
-                backoff_first,
-                backoff_max,
-                retry_after_max,
-                ..
-            } = self.settings;
+            let Settings { backoff_first, backoff_max, retry_after_max, .. } = self.settings;
             let own = backoff::wait(backoff_first, backoff_max, without_progress);
             let asked = asked.unwrap_or_default().min(retry_after_max);
             backoff::sleep(own.max(asked), options.cancel)?;
@@ -258,11 +237,7 @@ impl Downloader {
 }
 
 fn failed(url: &Url, attempts: u32, fault: Fault) -> DownloadError {
-    DownloadError::Failed {
-        url: redacted(url),
-        attempts,
-        fault,
-    }
+    DownloadError::Failed { url: redacted(url), attempts, fault }
 }
 
 fn finish(part: Part, url: Url) -> std::io::Result<Fetched> {
@@ -274,9 +249,5 @@ fn finish(part: Part, url: Url) -> std::io::Result<Fetched> {
 /// Keeps the part only where a later call can use it.
 fn abandon(part: Part, remote: bool, options: &Options<'_>) -> std::io::Result<()> {
     let useful = remote && options.checksum.is_some() && part.length() > 0;
-    if useful && part.length() <= options.size_max_bytes {
-        Ok(())
-    } else {
-        part.discard()
-    }
+    if useful && part.length() <= options.size_max_bytes { Ok(()) } else { part.discard() }
 }

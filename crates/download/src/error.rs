@@ -86,10 +86,7 @@ impl DownloadError {
     /// The status that the server answered with, if that was the fault.
     pub fn status(&self) -> Option<u16> {
         match self {
-            Self::Failed {
-                fault: Fault::Status { status },
-                ..
-            } => Some(*status),
+            Self::Failed { fault: Fault::Status { status }, .. } => Some(*status),
             _ => None,
         }
     }
@@ -133,16 +130,10 @@ pub enum Fault {
 }
 
 fn tries(attempts: u32) -> String {
-    if attempts > 1 {
-        format!(", tried {attempts} times")
-    } else {
-        String::new()
-    }
+    if attempts > 1 { format!(", tried {attempts} times") } else { String::new() }
 }
 
 fn reason(status: u16) -> String {
     let known = ureq::http::StatusCode::from_u16(status).ok();
-    known
-        .and_then(|status| status.canonical_reason())
-        .map_or_else(String::new, |r| format!(" {r}"))
+    known.and_then(|status| status.canonical_reason()).map_or_else(String::new, |r| format!(" {r}"))
 }

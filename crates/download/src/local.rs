@@ -12,17 +12,9 @@ const CHUNK_BYTES: usize = 256 * 1024;
 
 /// Copies the file that `url` names into `part`.
 pub(crate) fn copy(url: &Url, part: &mut Part, options: &Options<'_>) -> Result<(), DownloadError> {
-    let read = |cause| DownloadError::Read {
-        url: redacted(url),
-        cause,
-    };
-    let write = |cause| DownloadError::Write {
-        url: redacted(url),
-        cause,
-    };
-    let path = url
-        .to_file_path()
-        .map_err(|()| DownloadError::NotAFile { url: redacted(url) })?;
+    let read = |cause| DownloadError::Read { url: redacted(url), cause };
+    let write = |cause| DownloadError::Write { url: redacted(url), cause };
+    let path = url.to_file_path().map_err(|()| DownloadError::NotAFile { url: redacted(url) })?;
     let mut file = fs_err::File::open(path).map_err(read)?;
     let metadata = file.metadata().map_err(read)?;
     if !metadata.is_file() {

@@ -36,15 +36,7 @@ impl Part {
         let length = file.seek(io::SeekFrom::End(0))?;
         let inherited = length > 0;
         let target = target.to_owned();
-        Ok(Self {
-            target,
-            path,
-            file,
-            length,
-            etag: None,
-            total: None,
-            inherited,
-        })
+        Ok(Self { target, path, file, length, etag: None, total: None, inherited })
     }
 
     /// How many bytes are there.

@@ -26,10 +26,7 @@ const PIECES_WAITING: usize = 8;
 #[derive(Debug)]
 pub(crate) enum Setback {
     /// Another attempt may succeed.
-    Passing {
-        fault: Fault,
-        retry_after: Option<Duration>,
-    },
+    Passing { fault: Fault, retry_after: Option<Duration> },
     /// Another attempt would end the same way.
     Hopeless(Fault),
     /// The fault is not the server's.
@@ -38,10 +35,7 @@ pub(crate) enum Setback {
 
 impl Setback {
     fn passing(fault: Fault) -> Self {
-        Self::Passing {
-            fault,
-            retry_after: None,
-        }
+        Self::Passing { fault, retry_after: None }
     }
 }
 
@@ -53,12 +47,7 @@ pub(crate) fn attempt(
     part: &mut Part,
     options: &Options<'_>,
 ) -> Result<Url, Setback> {
-    let write = |cause| {
-        Setback::Final(DownloadError::Write {
-            url: redacted(url),
-            cause,
-        })
-    };
+    let write = |cause| Setback::Final(DownloadError::Write { url: redacted(url), cause });
     if !part.can_continue(options.checksum) {
         part.restart().map_err(write)?;
     }
@@ -86,20 +75,18 @@ pub(crate) fn attempt(
             Ok(Piece::End) => break,
             Ok(Piece::Head(head)) => unreachable!("a head comes only once, not {head:?}"),
             // Where the length is known, it says better what is missing.
-            Err(Setback::Passing {
-                fault: Fault::Transport(error),
-                ..
-            }) if part.total.is_some() && ended(&error) => {
+            Err(Setback::Passing { fault: Fault::Transport(error), .. })
+                if part.total.is_some() && ended(&error) =>
+            {
                 break;
             }
             Err(setback) => return Err(setback),
         }
     }
     match part.total {
-        Some(expected) if part.length() < expected => Err(Setback::passing(Fault::Short {
-            received: part.length(),
-            expected,
-        })),
+        Some(expected) if part.length() < expected => {
+            Err(Setback::passing(Fault::Short { received: part.length(), expected }))
+        }
         _ => Ok(head.url),
     }
 }
@@ -135,10 +122,7 @@ fn next(
     options: &Options<'_>,
 ) -> Result<Piece, Setback> {
     loop {
-        options
-            .cancel
-            .check()
-            .map_err(|cancelled| Setback::Final(cancelled.into()))?;
+        options.cancel.check().map_err(|cancelled| Setback::Final(cancelled.into()))?;
         match pieces.recv_timeout(CANCEL_POLL) {
             Ok(Ok(piece)) => return Ok(piece),
             Ok(Err(error)) => return Err(judge(error, settings)),
@@ -156,9 +140,7 @@ fn judge(error: ureq::Error, settings: &Settings) -> Setback {
     use ureq::Error as E;
     match error {
         E::Timeout(ureq::Timeout::PerRead | ureq::Timeout::PerWrite) => {
-            Setback::passing(Fault::Idle {
-                limit: settings.idle_timeout,
-            })
+            Setback::passing(Fault::Idle { limit: settings.idle_timeout })
         }
         // This is what a certificate that is not trusted looks like.
         E::Io(ref io) if io.kind() == io::ErrorKind::InvalidData => {
@@ -184,9 +166,7 @@ fn accept(head: &Head, part: &mut Part) -> Result<(), Refusal> {
     if head.insecure {
         return Err(Refusal::Setback(Setback::Hopeless(Fault::InsecureRedirect)));
     }
-    let fault = Fault::Status {
-        status: head.status,
-    };
+    let fault = Fault::Status { status: head.status };
     match head.status {
         200 => {
             part.restart().map_err(Refusal::Write)?;
@@ -198,9 +178,7 @@ fn accept(head: &Head, part: &mut Part) -> Result<(), Refusal> {
         206 | 416 if part.length() > 0 => {
             let offset = part.length();
             part.restart().map_err(Refusal::Write)?;
-            Err(Refusal::Setback(Setback::passing(Fault::WrongRange {
-                offset,
-            })))
+            Err(Refusal::Setback(Setback::passing(Fault::WrongRange { offset })))
         }
         408 | 429 | 500..=599 => {
             let asked = text(&head.headers, header::RETRY_AFTER);
@@ -237,11 +215,7 @@ fn parse_content_range(text: &str) -> Option<(u64, Option<u64>)> {
 }
 
 fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
-    headers
-        .get(name)?
-        .to_str()
-        .ok()
-        .map(|value| value.trim().to_owned())
+    headers.get(name)?.to_str().ok().map(|value| value.trim().to_owned())
 }
 
 /// Starts the exchange.
@@ -293,11 +267,7 @@ fn exchange(
             Err(error) => return Err(error.into()),
         };
         bytes.truncate(count);
-        let piece = if count == 0 {
-            Piece::End
-        } else {
-            Piece::Data(bytes)
-        };
+        let piece = if count == 0 { Piece::End } else { Piece::Data(bytes) };
         if sender.send(Ok(piece)).is_err() || count == 0 {
             return Ok(());
         }
@@ -312,13 +282,7 @@ mod tests {
     fn content_ranges_are_read() {
         assert_eq!(parse_content_range("bytes 5-9/10"), Some((5, Some(10))));
         assert_eq!(parse_content_range("bytes 5-9/*"), Some((5, None)));
-        for wrong in [
-            "",
-            "bytes */10",
-            "items 5-9/10",
-            "bytes 5-9",
-            "bytes x-9/10",
-        ] {
+        for wrong in ["", "bytes */10", "items 5-9/10", "bytes 5-9", "bytes x-9/10"] {
             assert_eq!(parse_content_range(wrong), None, "{wrong}");
         }
     }

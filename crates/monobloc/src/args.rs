@@ -6,12 +6,7 @@ use crate::commands::{build, compat, completions, package};
 
 /// A tree of components becomes one signed file that every host of a cluster runs
 #[derive(Debug, Parser)]
-#[command(
-    name = "monobloc",
-    version,
-    propagate_version = true,
-    max_term_width = 100
-)]
+#[command(name = "monobloc", version, propagate_version = true, max_term_width = 100)]
 pub(crate) struct Cli {
     /// Write one JSON document to standard output instead of text
     #[arg(long, global = true)]

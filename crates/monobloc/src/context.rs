@@ -40,10 +40,7 @@ impl Context {
 
     /// The value of an environment variable that is set and not empty.
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
-        self.environment
-            .get(name)?
-            .to_str()
-            .filter(|value| !value.is_empty())
+        self.environment.get(name)?.to_str().filter(|value| !value.is_empty())
     }
 
     /// `path` as an absolute path.

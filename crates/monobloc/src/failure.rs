@@ -29,28 +29,17 @@ pub(crate) struct Failure {
 impl Failure {
     /// Something went wrong.
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self {
-            usage: false,
-            causes: vec![message.into()],
-            hint: None,
-            diagnostics: Vec::new(),
-        }
+        Self { usage: false, causes: vec![message.into()], hint: None, diagnostics: Vec::new() }
     }
 
     /// The command was not used as it must be.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
-        Self {
-            usage: true,
-            ..Self::new(message)
-        }
+        Self { usage: true, ..Self::new(message) }
     }
 
     /// An error of a library with everything behind it.
     pub(crate) fn of(error: &dyn std::error::Error) -> Self {
-        Self {
-            causes: build::causes(error),
-            ..Self::new("")
-        }
+        Self { causes: build::causes(error), ..Self::new("") }
     }
 
     /// The same of the file at `path`.
@@ -61,10 +50,7 @@ impl Failure {
 
     /// The same with advice.
     pub(crate) fn hint(self, hint: impl Into<String>) -> Self {
-        Self {
-            hint: Some(hint.into()),
-            ..self
-        }
+        Self { hint: Some(hint.into()), ..self }
     }
 
     /// Mistakes in files, each with its place.
@@ -74,10 +60,7 @@ impl Failure {
             .filter(|found| found.severity == package::diagnostic::Severity::Error);
         let count = plural(errors.count(), "mistake");
         let message = format!("the tree has {count}; nothing was built");
-        Self {
-            diagnostics,
-            ..Self::new(message)
-        }
+        Self { diagnostics, ..Self::new(message) }
     }
 
     /// What went wrong, as one line.

@@ -14,11 +14,7 @@ const SCRIPT: &str =
 /// Three packages, one of which requires the other two.
 fn tree(folder: &Utf8Path) {
     for name in ["a", "b", "c"] {
-        let info = if name == "a" {
-            r#"{"requires":["b","c"]}"#
-        } else {
-            "{}"
-        };
+        let info = if name == "a" { r#"{"requires":["b","c"]}"# } else { "{}" };
         let files = [
             (format!("{name}/buildinfo.json"), info, 0o644),
             (format!("{name}/build"), SCRIPT, 0o755),
@@ -30,9 +26,7 @@ fn tree(folder: &Utf8Path) {
 fn monobloc(folder: &Utf8Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_monobloc"));
     command.env("XDG_CACHE_HOME", folder.join("home"));
-    command
-        .args(["build", "-j2", folder.join("tree").as_str()])
-        .stdout(Stdio::null());
+    command.args(["build", "-j2", folder.join("tree").as_str()]).stdout(Stdio::null());
     command
 }
 
@@ -50,23 +44,11 @@ fn assert_usable(folder: &Utf8Path) {
         }
     }
     let output = monobloc(folder).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(!folder.join("tree/cache/work").exists(), "work is left");
     for name in ["a", "b", "c"] {
-        for entry in folder
-            .join("tree/cache/packages")
-            .join(name)
-            .read_dir_utf8()
-            .unwrap()
-        {
-            assert!(
-                !entry.unwrap().file_name().starts_with('.'),
-                "something half written is left"
-            );
+        for entry in folder.join("tree/cache/packages").join(name).read_dir_utf8().unwrap() {
+            assert!(!entry.unwrap().file_name().starts_with('.'), "something half written is left");
         }
     }
 }
@@ -105,21 +87,8 @@ fn running_out_of_space_is_a_clear_error_and_a_second_try_works() {
         let script =
             format!("mount -t tmpfs -o size={kilobytes}k tmpfs \"$1\" && shift && exec \"$@\"");
         let output = Command::new("unshare")
-            .args([
-                "--mount",
-                "--user",
-                "--map-root-user",
-                "sh",
-                "-c",
-                &script,
-                "sh",
-            ])
-            .args([
-                cache.as_str(),
-                env!("CARGO_BIN_EXE_monobloc"),
-                "build",
-                "-j1",
-            ])
+            .args(["--mount", "--user", "--map-root-user", "sh", "-c", &script, "sh"])
+            .args([cache.as_str(), env!("CARGO_BIN_EXE_monobloc"), "build", "-j1"])
             .arg(folder.join("tree"))
             .env("XDG_CACHE_HOME", folder.join("home"))
             .output()
@@ -128,10 +97,7 @@ fn running_out_of_space_is_a_clear_error_and_a_second_try_works() {
         assert_eq!(output.status.code(), Some(1), "{kilobytes}: {said}");
         let is_clear =
             said.contains("No space left on device") || said.contains("the build script failed");
-        assert!(
-            is_clear && !said.contains("panicked"),
-            "{kilobytes}: {said}"
-        );
+        assert!(is_clear && !said.contains("panicked"), "{kilobytes}: {said}");
         assert_usable(folder);
     }
 }

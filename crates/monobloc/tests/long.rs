@@ -12,10 +12,7 @@ fn build(folder: &Utf8Path, sources: &Utf8Path) -> BTreeMap<String, Vec<u8>> {
     let example = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/atoll");
     let tree = folder.join("atoll");
     fs_err::create_dir_all(folder).unwrap();
-    let status = Command::new("cp")
-        .args(["-r", example.as_str(), tree.as_str()])
-        .status()
-        .unwrap();
+    let status = Command::new("cp").args(["-r", example.as_str(), tree.as_str()]).status().unwrap();
     assert!(status.success());
     // A cache that somebody left in the example would be no clean build.
     let cache = tree.join("cache");
@@ -30,12 +27,7 @@ fn build(folder: &Utf8Path, sources: &Utf8Path) -> BTreeMap<String, Vec<u8>> {
     let archives = walk(&cache.join("packages"));
     archives
         .into_iter()
-        .map(|path| {
-            (
-                path.file_name().unwrap().to_owned(),
-                fs_err::read(path).unwrap(),
-            )
-        })
+        .map(|path| (path.file_name().unwrap().to_owned(), fs_err::read(path).unwrap()))
         .collect()
 }
 
@@ -58,10 +50,7 @@ fn two_clean_builds_of_the_example_tree_give_the_same_bytes() {
     let one = build(&folder.join("one"), &sources);
     let two = build(&folder.join("a/place/with/another/name"), &sources);
     assert!(one.len() >= 6, "{:?}", one.keys());
-    assert_eq!(
-        one.keys().collect::<Vec<_>>(),
-        two.keys().collect::<Vec<_>>()
-    );
+    assert_eq!(one.keys().collect::<Vec<_>>(), two.keys().collect::<Vec<_>>());
     for (name, archive) in &one {
         assert!(*archive == two[name], "{name} differs");
     }

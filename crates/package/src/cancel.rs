@@ -30,11 +30,7 @@ impl Cancel {
 
     /// Fails once the flag is raised.
     pub fn check(&self) -> Result<(), Cancelled> {
-        if self.is_cancelled() {
-            Err(Cancelled)
-        } else {
-            Ok(())
-        }
+        if self.is_cancelled() { Err(Cancelled) } else { Ok(()) }
     }
 
     /// The flag itself, for a signal handler to raise.

@@ -55,10 +55,7 @@ impl Place {
         Self {
             line: source[..line_start].matches('\n').count() + 1,
             column: source[line_start..start].chars().count() + 1,
-            length: source[start..end.min(line_end).max(start)]
-                .chars()
-                .count()
-                .max(1),
+            length: source[start..end.min(line_end).max(start)].chars().count().max(1),
             text: text.to_owned(),
         }
     }
@@ -66,10 +63,7 @@ impl Place {
 
 fn floor_boundary(source: &str, at: usize) -> usize {
     let at = at.min(source.len());
-    (0..=at)
-        .rev()
-        .find(|at| source.is_char_boundary(*at))
-        .unwrap_or(0)
+    (0..=at).rev().find(|at| source.is_char_boundary(*at)).unwrap_or(0)
 }
 
 impl fmt::Display for Diagnostic {

@@ -146,14 +146,8 @@ mod tests {
 
     #[test]
     fn anything_but_64_lower_case_hex_digits_is_refused() {
-        for text in [
-            "",
-            "ab",
-            &ABC[1..],
-            &ABC.to_uppercase(),
-            &format!("{ABC}\n"),
-            &"é".repeat(32),
-        ] {
+        for text in ["", "ab", &ABC[1..], &ABC.to_uppercase(), &format!("{ABC}\n"), &"é".repeat(32)]
+        {
             assert!(text.parse::<Sha256>().is_err(), "{text:?}");
         }
     }

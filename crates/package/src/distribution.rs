@@ -68,11 +68,7 @@ impl Distribution {
     /// Unit names that belong to the installer itself.
     pub fn reserved_units(&self) -> [String; 3] {
         let name = &self.name;
-        [
-            self.target(),
-            format!("{name}-download.service"),
-            format!("{name}-setup.service"),
-        ]
+        [self.target(), format!("{name}-download.service"), format!("{name}-setup.service")]
     }
 
     /// What every user name of the distribution starts with.
@@ -82,9 +78,7 @@ impl Distribution {
 
     /// Whether `user` is one of this distribution's names.
     pub fn owns_user(&self, user: &UserName) -> bool {
-        user.as_str()
-            .strip_prefix(&self.user_prefix())
-            .is_some_and(|rest| !rest.is_empty())
+        user.as_str().strip_prefix(&self.user_prefix()).is_some_and(|rest| !rest.is_empty())
     }
 }
 

@@ -19,9 +19,7 @@ pub fn write(path: &Utf8Path, content: &[u8]) -> io::Result<()> {
 pub fn create_beside(path: &Utf8Path) -> io::Result<NamedTempFile> {
     let parent = parent(path);
     fs_err::create_dir_all(&parent)?;
-    tempfile::Builder::new()
-        .prefix(TEMPORARY)
-        .tempfile_in(&parent)
+    tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&parent)
 }
 
 /// Makes a finished temporary file durable under its final name, with mode 0644.
@@ -29,10 +27,7 @@ pub fn persist(file: NamedTempFile, path: &Utf8Path) -> io::Result<()> {
     crate::platform::set_mode(file.path(), 0o644)?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| {
-        io::Error::new(
-            error.error.kind(),
-            format!("cannot write `{path}`: {}", error.error),
-        )
+        io::Error::new(error.error.kind(), format!("cannot write `{path}`: {}", error.error))
     })?;
     sync_directory(&parent(path))
 }

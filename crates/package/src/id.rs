@@ -179,10 +179,7 @@ impl FromStr for PackageId {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parsed = text.split_once("--").and_then(|(name, version)| {
-            Some(Self {
-                name: name.parse().ok()?,
-                version: version.parse().ok()?,
-            })
+            Some(Self { name: name.parse().ok()?, version: version.parse().ok()? })
         });
         parsed.ok_or_else(|| ParseIdError {
             text: text.to_owned(),
@@ -288,10 +285,7 @@ mod tests {
             "a\n--1", "../x--1", "a/b--1", ".a--1", "-a--1", "é--1", "a---b", "a--1\0",
         ] {
             let error = text.parse::<PackageId>().unwrap_err();
-            assert!(
-                error.to_string().contains("is not a valid package id"),
-                "{text:?}"
-            );
+            assert!(error.to_string().contains("is not a valid package id"), "{text:?}");
         }
     }
 
@@ -307,9 +301,7 @@ mod tests {
         for text in ["dcos_etcd", "atoll_a_1"] {
             assert!(text.parse::<UserName>().is_ok(), "{text:?}");
         }
-        for text in [
-            "root", "dcos_", "_x", "dcos_A", "dcos_a-b", "dcos_a\n", "1a_b", "",
-        ] {
+        for text in ["root", "dcos_", "_x", "dcos_A", "dcos_a-b", "dcos_a\n", "1a_b", ""] {
             assert!(text.parse::<UserName>().is_err(), "{text:?}");
         }
         for text in ["docker", "_x", "a-b_1"] {
@@ -323,11 +315,6 @@ mod tests {
     #[test]
     fn a_bad_name_in_json_is_an_error_that_shows_it() {
         let error = serde_json::from_str::<PackageId>("\"a--1\\n\"").unwrap_err();
-        assert!(
-            error
-                .to_string()
-                .contains(r"`a--1\n` is not a valid package id"),
-            "{error}"
-        );
+        assert!(error.to_string().contains(r"`a--1\n` is not a valid package id"), "{error}");
     }
 }

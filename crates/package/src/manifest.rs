@@ -76,9 +76,7 @@ impl TryFrom<String> for Mode {
             Ok(mode) if text.len() == 4 && text.starts_with(|char: char| char.is_ascii_digit()) => {
                 Ok(Self(mode))
             }
-            _ => Err(format!(
-                "`{text}` is not a mode: expected four octal digits"
-            )),
+            _ => Err(format!("`{text}` is not a mode: expected four octal digits")),
         }
     }
 }
@@ -161,25 +159,15 @@ impl Manifest {
             .map_err(ManifestError::Path)?;
         let manifest = Self::new(entries)?;
         // One content, one digest: doubled keys and other spellings are refused.
-        if manifest.to_json() == bytes {
-            Ok(manifest)
-        } else {
-            Err(ManifestError::Form)
-        }
+        if manifest.to_json() == bytes { Ok(manifest) } else { Err(ManifestError::Form) }
     }
 
     /// The bytes to write: one form only, so that equal manifests have equal digests.
     pub fn to_json(&self) -> Vec<u8> {
-        let entries = self
-            .entries
-            .iter()
-            .map(|(path, entry)| (path.to_string(), entry.clone()))
-            .collect();
-        let mut bytes = serde_json::to_vec(&Document {
-            format: FORMAT,
-            entries,
-        })
-        .expect("a manifest has a JSON form");
+        let entries =
+            self.entries.iter().map(|(path, entry)| (path.to_string(), entry.clone())).collect();
+        let mut bytes = serde_json::to_vec(&Document { format: FORMAT, entries })
+            .expect("a manifest has a JSON form");
         bytes.push(b'\n');
         bytes
     }
@@ -216,26 +204,9 @@ mod tests {
 
     fn sample() -> Manifest {
         let entries = [
-            (
-                "bin",
-                Entry::Directory {
-                    mode: Mode::new(0o755),
-                },
-            ),
-            (
-                "bin/a",
-                Entry::File {
-                    mode: Mode::new(0o4755),
-                    size: 3,
-                    sha256: Sha256::of(b"abc"),
-                },
-            ),
-            (
-                "bin/b",
-                Entry::Link {
-                    target: "a".to_owned(),
-                },
-            ),
+            ("bin", Entry::Directory { mode: Mode::new(0o755) }),
+            ("bin/a", Entry::File { mode: Mode::new(0o4755), size: 3, sha256: Sha256::of(b"abc") }),
+            ("bin/b", Entry::Link { target: "a".to_owned() }),
         ];
         let entries = entries.map(|(path, entry)| (path.parse().unwrap(), entry));
         Manifest::new(BTreeMap::from(entries)).unwrap()
@@ -251,63 +222,30 @@ mod tests {
     fn hostile_manifests_are_refused_with_the_reason() {
         let good = String::from_utf8(sample().to_json()).unwrap();
         for (text, expected) in [
-            (
-                good.replace("\"format\":1", "\"format\":2"),
-                "use a newer monobloc",
-            ),
+            (good.replace("\"format\":1", "\"format\":2"), "use a newer monobloc"),
             (good.replace("bin/b", "bin/../b"), "invalid path"),
             (good.replace("bin/b", "/b"), "invalid path"),
-            (
-                good.replace("\"bin\":", "\"bim\":"),
-                "but not the folder it lies in",
-            ),
-            (
-                good.replace("bin/b", "bin/a/b"),
-                "but not the folder it lies in",
-            ),
+            (good.replace("\"bin\":", "\"bim\":"), "but not the folder it lies in"),
+            (good.replace("bin/b", "bin/a/b"), "but not the folder it lies in"),
             (good.replace("bin/b", "manifest.json"), "invalid path"),
             (good.replace("4755", "9755"), "invalid `manifest.json`"),
             (good.replace("4755", "+755"), "invalid `manifest.json`"),
-            (
-                good.replace("\"size\":3", "\"size\":-3"),
-                "invalid `manifest.json`",
-            ),
-            (
-                good.replace("{\"bin\"", "{ \"bin\""),
-                "not in its one valid form",
-            ),
-            (
-                good.replace("\"link\"", "\"device\""),
-                "invalid `manifest.json`",
-            ),
-            (
-                good.replace("\"target\"", "\"x\":1,\"target\""),
-                "invalid `manifest.json`",
-            ),
-            (
-                good.replacen("\"bin/b\":", "\"bin/a\":", 1),
-                "not in its one valid form",
-            ),
+            (good.replace("\"size\":3", "\"size\":-3"), "invalid `manifest.json`"),
+            (good.replace("{\"bin\"", "{ \"bin\""), "not in its one valid form"),
+            (good.replace("\"link\"", "\"device\""), "invalid `manifest.json`"),
+            (good.replace("\"target\"", "\"x\":1,\"target\""), "invalid `manifest.json`"),
+            (good.replacen("\"bin/b\":", "\"bin/a\":", 1), "not in its one valid form"),
             (String::new(), "invalid `manifest.json`"),
         ] {
-            let error = Manifest::parse(text.as_bytes())
-                .expect_err(&text)
-                .to_string();
+            let error = Manifest::parse(text.as_bytes()).expect_err(&text).to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
     }
 
     #[test]
     fn sizes_that_overflow_do_not_panic() {
-        let entry = Entry::File {
-            mode: Mode::new(0o644),
-            size: u64::MAX,
-            sha256: Sha256::of(b""),
-        };
+        let entry = Entry::File { mode: Mode::new(0o644), size: u64::MAX, sha256: Sha256::of(b"") };
         let entries = ["a", "b"].map(|path| (path.parse().unwrap(), entry.clone()));
-        assert_eq!(
-            Manifest::new(BTreeMap::from(entries)).unwrap().size(),
-            u64::MAX
-        );
+        assert_eq!(Manifest::new(BTreeMap::from(entries)).unwrap().size(), u64::MAX);
     }
 }

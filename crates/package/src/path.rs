@@ -24,10 +24,7 @@ pub struct PathError {
 impl PathError {
     /// The path of something that the package format keeps for itself.
     pub(crate) fn reserved(path: &str) -> Self {
-        Self {
-            path: path.to_owned(),
-            problem: "the name is reserved",
-        }
+        Self { path: path.to_owned(), problem: "the name is reserved" }
     }
 }
 
@@ -39,9 +36,7 @@ impl PackagePath {
 
     /// The folder it lies in; `None` at the top.
     pub fn parent(&self) -> Option<Self> {
-        self.0
-            .rsplit_once('/')
-            .map(|(parent, _)| Self(parent.to_owned()))
+        self.0.rsplit_once('/').map(|(parent, _)| Self(parent.to_owned()))
     }
 
     /// Its last part.
@@ -63,11 +58,7 @@ impl PackagePath {
     pub fn windows_problem(&self) -> Option<&'static str> {
         const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "com", "lpt"];
         self.components().find_map(|part| {
-            let stem = part
-                .split('.')
-                .next()
-                .unwrap_or_default()
-                .to_ascii_lowercase();
+            let stem = part.split('.').next().unwrap_or_default().to_ascii_lowercase();
             let device = stem.trim_end_matches(|char: char| char.is_ascii_digit());
             if part.contains(['<', '>', ':', '"', '|', '?', '*', '\\']) {
                 Some("Windows does not allow `< > : \" | ? * \\` in names")
@@ -103,10 +94,7 @@ impl FromStr for PackagePath {
         } else {
             return Ok(Self(text.to_owned()));
         };
-        Err(PathError {
-            path: text.chars().take(200).collect(),
-            problem,
-        })
+        Err(PathError { path: text.chars().take(200).collect(), problem })
     }
 }
 
@@ -155,22 +143,10 @@ mod tests {
     #[test]
     fn names_that_windows_cannot_hold_are_told() {
         for text in ["a/con", "NUL.txt", "com1", "a:b", "a.", "b /c", "x\\y"] {
-            assert!(
-                text.parse::<PackagePath>()
-                    .unwrap()
-                    .windows_problem()
-                    .is_some(),
-                "{text}"
-            );
+            assert!(text.parse::<PackagePath>().unwrap().windows_problem().is_some(), "{text}");
         }
         for text in ["console", "a/null", "comet1", "lib/x.dll"] {
-            assert!(
-                text.parse::<PackagePath>()
-                    .unwrap()
-                    .windows_problem()
-                    .is_none(),
-                "{text}"
-            );
+            assert!(text.parse::<PackagePath>().unwrap().windows_problem().is_none(), "{text}");
         }
     }
 }

@@ -22,10 +22,7 @@ pub struct Require {
 impl Require {
     /// A require on the default variant.
     pub fn of(name: PackageName) -> Self {
-        Self {
-            name,
-            variant: Variant::Default,
-        }
+        Self { name, variant: Variant::Default }
     }
 }
 
@@ -47,10 +44,7 @@ impl std::fmt::Display for Require {
 enum RequireText {
     Name(String),
     // The variant may be null, but must be there: an optional one could be left out.
-    Object {
-        name: String,
-        variant: serde_json::Value,
-    },
+    Object { name: String, variant: serde_json::Value },
 }
 
 impl TryFrom<RequireText> for Require {
@@ -59,10 +53,9 @@ impl TryFrom<RequireText> for Require {
     fn try_from(text: RequireText) -> Result<Self, Self::Error> {
         Ok(match text {
             RequireText::Name(name) => Self::of(name.parse()?),
-            RequireText::Object { name, variant } => Self {
-                name: name.parse()?,
-                variant: serde_json::from_value(variant)?,
-            },
+            RequireText::Object { name, variant } => {
+                Self { name: name.parse()?, variant: serde_json::from_value(variant)? }
+            }
         })
     }
 }
@@ -80,10 +73,9 @@ impl From<Require> for RequireText {
     fn from(require: Require) -> Self {
         match require.variant {
             Variant::Default => Self::Name(require.name.into()),
-            Variant::Named(variant) => Self::Object {
-                name: require.name.into(),
-                variant: variant.as_str().into(),
-            },
+            Variant::Named(variant) => {
+                Self::Object { name: require.name.into(), variant: variant.as_str().into() }
+            }
         }
     }
 }
@@ -132,10 +124,7 @@ pub struct PkgInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupName>,
     /// The variant; `None` in packages of the reference, which did not say.
-    #[serde(
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "named_variant"
-    )]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "named_variant")]
     pub variant: Option<Variant>,
 }
 
@@ -188,25 +177,15 @@ mod tests {
         assert_eq!(PkgInfo::parse(b"{}").unwrap().variant, None);
         let named = PkgInfo::parse(br#"{"variant":null}"#).unwrap();
         assert_eq!(named.variant, Some(Variant::Default));
-        assert!(
-            named.to_json().contains(r#""variant":null"#),
-            "{}",
-            named.to_json()
-        );
+        assert!(named.to_json().contains(r#""variant":null"#), "{}", named.to_json());
     }
 
     #[test]
     fn wrong_values_are_errors_that_say_what_was_expected() {
         for (text, expected) in [
             (r"[]", "expected a map"),
-            (
-                r#"{"requires":["a--1"]}"#,
-                "`a--1` is not a valid package name",
-            ),
-            (
-                r#"{"requires":[{"name":"a"}]}"#,
-                "an object with `name` and `variant`",
-            ),
+            (r#"{"requires":["a--1"]}"#, "`a--1` is not a valid package name"),
+            (r#"{"requires":[{"name":"a"}]}"#, "an object with `name` and `variant`"),
             (r#"{"requires":"a"}"#, "expected a sequence"),
             (r#"{"environment":{"A":[]}}"#, "a string or a whole number"),
             (r#"{"username":"root"}"#, "`root` is not a valid user name"),

@@ -70,11 +70,7 @@ impl KeyPair {
         }
         .map_err(failed)?;
         Ok(Self {
-            secret: pair
-                .sk
-                .to_box(Some("monobloc secret key"))
-                .map_err(failed)?
-                .into_string(),
+            secret: pair.sk.to_box(Some("monobloc secret key")).map_err(failed)?.into_string(),
             public: pair.pk.to_box().map_err(failed)?.into_string(),
         })
     }
@@ -97,10 +93,7 @@ impl SecretKey {
             Some(password) if is_encrypted => minisign::SecretKeyBox::from_string(text)
                 .and_then(|key| key.into_secret_key(Some(password))),
             // The stock program leaves the checksum of a plain key blank, which the crate refuses.
-            _ if bytes[KEY_BYTES - CHECKSUM_BYTES..]
-                .iter()
-                .all(|byte| *byte == 0) =>
-            {
+            _ if bytes[KEY_BYTES - CHECKSUM_BYTES..].iter().all(|byte| *byte == 0) => {
                 minisign::SecretKey::from_bytes(&bytes)
             }
             _ => minisign::SecretKeyBox::from_string(text)
@@ -111,15 +104,9 @@ impl SecretKey {
 
     /// The signature file for `content`, made for `subject`.
     pub fn sign(&self, content: &[u8], subject: &str) -> Result<String, SignatureError> {
-        minisign::sign(
-            None,
-            &self.0,
-            content,
-            Some(subject),
-            Some("signature of monobloc"),
-        )
-        .map(minisign::SignatureBox::into_string)
-        .map_err(|error| SignatureError::SecretKey(error.to_string()))
+        minisign::sign(None, &self.0, content, Some(subject), Some("signature of monobloc"))
+            .map(minisign::SignatureBox::into_string)
+            .map_err(|error| SignatureError::SecretKey(error.to_string()))
     }
 
     /// The signature file for a package's `manifest.json`.
@@ -136,8 +123,7 @@ impl PublicKey {
             Some(_) => minisign_verify::PublicKey::decode(text),
             None => minisign_verify::PublicKey::from_base64(text),
         };
-        key.map(Self)
-            .map_err(|error| SignatureError::PublicKey(error.to_string()))
+        key.map(Self).map_err(|error| SignatureError::PublicKey(error.to_string()))
     }
 
     /// Checks that `signature` was made by this key for `content` and for `subject`.
@@ -149,17 +135,12 @@ impl PublicKey {
     ) -> Result<(), SignatureError> {
         let signature = minisign_verify::Signature::decode(signature)
             .map_err(|error| SignatureError::Signature(error.to_string()))?;
-        self.0
-            .verify(content, &signature, false)
-            .map_err(|_| SignatureError::Mismatch)?;
+        self.0.verify(content, &signature, false).map_err(|_| SignatureError::Mismatch)?;
         let found = signature.trusted_comment();
         if found == subject {
             return Ok(());
         }
-        Err(SignatureError::Subject {
-            expected: subject.to_owned(),
-            found: found.to_owned(),
-        })
+        Err(SignatureError::Subject { expected: subject.to_owned(), found: found.to_owned() })
     }
 
     /// Checks the signature of a package's `manifest.json`.
@@ -191,9 +172,7 @@ impl fmt::Debug for PublicKey {
 
 impl fmt::Debug for KeyPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("KeyPair")
-            .field("public", &self.public)
-            .finish_non_exhaustive()
+        f.debug_struct("KeyPair").field("public", &self.public).finish_non_exhaustive()
     }
 }
 
@@ -211,26 +190,15 @@ mod tests {
         let secret = SecretKey::parse(&pair.secret, None).unwrap();
         let public = PublicKey::parse(&pair.public).unwrap();
         let signature = secret.sign_package(b"content", &id("a--1")).unwrap();
-        public
-            .verify_package(b"content", &signature, &id("a--1"))
-            .unwrap();
+        public.verify_package(b"content", &signature, &id("a--1")).unwrap();
 
         let changed = public.verify_package(b"Content", &signature, &id("a--1"));
-        assert!(
-            matches!(changed, Err(SignatureError::Mismatch)),
-            "{changed:?}"
-        );
+        assert!(matches!(changed, Err(SignatureError::Mismatch)), "{changed:?}");
         let renamed = public.verify_package(b"content", &signature, &id("b--1"));
-        assert!(
-            matches!(renamed, Err(SignatureError::Subject { .. })),
-            "{renamed:?}"
-        );
+        assert!(matches!(renamed, Err(SignatureError::Subject { .. })), "{renamed:?}");
         let forged = signature.replace("package a--1", "package b--1");
         let forged = public.verify_package(b"content", &forged, &id("b--1"));
-        assert!(
-            matches!(forged, Err(SignatureError::Mismatch)),
-            "{forged:?}"
-        );
+        assert!(matches!(forged, Err(SignatureError::Mismatch)), "{forged:?}");
         let other = PublicKey::parse(&KeyPair::generate(None).unwrap().public).unwrap();
         let other = other.verify_package(b"content", &signature, &id("a--1"));
         assert!(matches!(other, Err(SignatureError::Mismatch)), "{other:?}");
@@ -245,20 +213,14 @@ mod tests {
         let public = PublicKey::parse(&KeyPair::generate(None).unwrap().public).unwrap();
         for text in ["", "a\nb\nc\nd", "é"] {
             let result = public.verify(b"", text, "");
-            assert!(
-                matches!(result, Err(SignatureError::Signature(_))),
-                "{result:?}"
-            );
+            assert!(matches!(result, Err(SignatureError::Signature(_))), "{result:?}");
         }
     }
 
     #[test]
     fn an_encrypted_key_needs_its_password_and_a_plain_one_ignores_it() {
         let pair = KeyPair::generate(Some("secret".to_owned())).unwrap();
-        assert!(matches!(
-            SecretKey::parse(&pair.secret, None),
-            Err(SignatureError::Password)
-        ));
+        assert!(matches!(SecretKey::parse(&pair.secret, None), Err(SignatureError::Password)));
         assert!(SecretKey::parse(&pair.secret, Some("wrong".to_owned())).is_err());
         SecretKey::parse(&pair.secret, Some("secret".to_owned())).unwrap();
         let plain = KeyPair::generate(None).unwrap();
@@ -270,9 +232,6 @@ mod tests {
         let pair = KeyPair::generate(None).unwrap();
         let secret = pair.secret.lines().nth(1).unwrap();
         assert!(!format!("{pair:?}").contains(secret));
-        assert_eq!(
-            format!("{:?}", SecretKey::parse(&pair.secret, None).unwrap()),
-            "SecretKey(…)"
-        );
+        assert_eq!(format!("{:?}", SecretKey::parse(&pair.secret, None).unwrap()), "SecretKey(…)");
     }
 }

@@ -72,11 +72,7 @@ impl Answer {
 
     /// A status with a short text as body.
     pub fn status(status: u16) -> Self {
-        Self {
-            status,
-            ranges: Ranges::Ignored,
-            ..Self::file("scripted status\n")
-        }
+        Self { status, ranges: Ranges::Ignored, ..Self::file("scripted status\n") }
     }
 
     /// A redirect to another place.
@@ -151,11 +147,7 @@ impl HttpServer {
                 std::thread::spawn(move || stream.and_then(|stream| serve(&stream, &state)));
             }
         });
-        Ok(Self {
-            address,
-            state,
-            listener: Some(listener),
-        })
+        Ok(Self { address, state, listener: Some(listener) })
     }
 
     /// Sets the answers for `path` (which starts with `/`), the last of them for ever.
@@ -199,11 +191,7 @@ fn serve(stream: &TcpStream, state: &State) -> io::Result<()> {
 
 fn read_request(stream: &TcpStream) -> io::Result<Request> {
     let mut lines = BufReader::new(stream).lines();
-    let mut next = || {
-        lines
-            .next()
-            .unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()))
-    };
+    let mut next = || lines.next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
     let first = next()?;
     let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
     let mut headers = HashMap::new();
@@ -222,26 +210,15 @@ fn write_answer(mut stream: &TcpStream, request: &Request, answer: &Answer) -> i
     let start = range_start(request, answer);
     let status = if start.is_some() { 206 } else { answer.status };
     let body = &answer.body[start.unwrap_or(0)..];
-    write!(
-        stream,
-        "HTTP/1.1 {status} Scripted\r\nConnection: close\r\n"
-    )?;
+    write!(stream, "HTTP/1.1 {status} Scripted\r\nConnection: close\r\n")?;
     if let Some(start) = start {
-        write!(
-            stream,
-            "Content-Range: bytes {start}-{}/{total}\r\n",
-            total - 1
-        )?;
+        write!(stream, "Content-Range: bytes {start}-{}/{total}\r\n", total - 1)?;
     }
     for (name, value) in &answer.headers {
         write!(stream, "{name}: {value}\r\n")?;
     }
     if answer.chunked {
-        write!(
-            stream,
-            "Transfer-Encoding: chunked\r\n\r\n{:x}\r\n",
-            body.len()
-        )?;
+        write!(stream, "Transfer-Encoding: chunked\r\n\r\n{:x}\r\n", body.len())?;
     } else {
         write!(stream, "Content-Length: {}\r\n\r\n", body.len())?;
     }
@@ -258,17 +235,8 @@ fn write_answer(mut stream: &TcpStream, request: &Request, answer: &Answer) -> i
 
 /// Where the answer starts if it is a part of the file.
 fn range_start(request: &Request, answer: &Answer) -> Option<usize> {
-    let start = request
-        .header("range")?
-        .strip_prefix("bytes=")?
-        .strip_suffix('-')?
-        .parse()
-        .ok()?;
-    let etag = answer
-        .headers
-        .iter()
-        .find(|(name, _)| name == "ETag")
-        .map(|(_, value)| value);
+    let start = request.header("range")?.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok()?;
+    let etag = answer.headers.iter().find(|(name, _)| name == "ETag").map(|(_, value)| value);
     let unchanged = match request.header("if-range") {
         Some(condition) => etag.is_some_and(|etag| etag == condition),
         None => true,

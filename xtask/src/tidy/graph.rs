@@ -50,17 +50,13 @@ struct Use {
 pub(super) fn members(metadata: &Value, root: &Path) -> anyhow::Result<Vec<Member>> {
     let ids = array(metadata, "workspace_members")?;
     let packages = array(metadata, "packages")?;
-    let ours: Vec<&Value> = packages
-        .iter()
-        .filter(|package| ids.contains(&package["id"]))
-        .collect();
+    let ours: Vec<&Value> =
+        packages.iter().filter(|package| ids.contains(&package["id"])).collect();
     let is_ours = |name: &str| ours.iter().any(|package| package["name"] == name);
     ours.iter()
         .map(|package| {
             let manifest = Path::new(string(package, "manifest_path")?);
-            let manifest = manifest
-                .strip_prefix(root)
-                .context("a member outside the workspace")?;
+            let manifest = manifest.strip_prefix(root).context("a member outside the workspace")?;
             let mut uses = Vec::new();
             for dependency in array(package, "dependencies")? {
                 let name = string(dependency, "name")?;
@@ -84,10 +80,7 @@ pub(super) fn members(metadata: &Value, root: &Path) -> anyhow::Result<Vec<Membe
 /// Dependencies between the crates of the workspace point one way.
 pub(super) fn check_direction(member: &Member, manifest: &str) -> Vec<Problem> {
     let Some((_, allowed)) = MAY_USE.iter().find(|(name, _)| *name == member.name) else {
-        let message = format!(
-            "`{}` has no line in the table `MAY_USE` of tidy",
-            member.name
-        );
+        let message = format!("`{}` has no line in the table `MAY_USE` of tidy", member.name);
         return vec![Problem::new(&member.manifest, 1, message)];
     };
     let is_allowed = |used: &&Use| {
@@ -97,14 +90,9 @@ pub(super) fn check_direction(member: &Member, manifest: &str) -> Vec<Problem> {
     forbidden
         .map(|used| {
             let line = line_where(manifest, |line| {
-                line.strip_prefix(&used.key)
-                    .is_some_and(|rest| rest.starts_with([' ', '.', '=']))
+                line.strip_prefix(&used.key).is_some_and(|rest| rest.starts_with([' ', '.', '=']))
             });
-            let how = if used.only_tests {
-                "use, even in tests,"
-            } else {
-                "use"
-            };
+            let how = if used.only_tests { "use, even in tests," } else { "use" };
             let message = format!("`{}` must not {how} `{}`", member.name, used.name);
             Problem::new(&member.manifest, line, message)
         })
@@ -127,10 +115,7 @@ pub(super) fn check_runtimes(metadata: &Value, lock: &str) -> anyhow::Result<Vec
         edges.insert(string(node, "id")?, used.collect::<anyhow::Result<_>>()?);
     }
     let mut problems = Vec::new();
-    for (id, _) in names
-        .iter()
-        .filter(|(_, name)| WITHOUT_RUNTIME.contains(*name))
-    {
+    for (id, _) in names.iter().filter(|(_, name)| WITHOUT_RUNTIME.contains(*name)) {
         if let Some(path) = path_to_runtime(id, &names, &edges) {
             let runtime = path.last().copied().unwrap_or_default();
             let line = line_where(lock, |line| line == format!("name = \"{runtime}\""));
@@ -175,11 +160,7 @@ mod tests {
             key: (*key).to_owned(),
             only_tests: *only_tests,
         });
-        Member {
-            name: name.to_owned(),
-            manifest: "x/Cargo.toml".to_owned(),
-            uses: uses.collect(),
-        }
+        Member { name: name.to_owned(), manifest: "x/Cargo.toml".to_owned(), uses: uses.collect() }
     }
 
     #[test]
@@ -207,10 +188,7 @@ mod tests {
     fn dependencies_that_point_back_are_found() {
         let package = member(
             "monobloc-package",
-            &[
-                ("monobloc-build", "build", false),
-                (TESTING, "testing", true),
-            ],
+            &[("monobloc-build", "build", false), (TESTING, "testing", true)],
         );
         let manifest = "[dependencies]\nbuilder = \"1\"\nbuild.workspace = true\n";
         let problems = check_direction(&package, manifest);
@@ -228,10 +206,7 @@ mod tests {
         let bench = member("bench", &[(TESTING, "testing", false)]);
         assert!(check_direction(&bench, "").is_empty());
         let other = check_direction(&member("other", &[]), "");
-        assert!(
-            other[0].message.contains("`other` has no line"),
-            "{other:?}"
-        );
+        assert!(other[0].message.contains("`other` has no line"), "{other:?}");
     }
 
     #[test]
@@ -257,10 +232,6 @@ mod tests {
             problems[0].to_string(),
             "Cargo.lock:2: an async runtime where none may be: monobloc-package → client → tokio"
         );
-        assert!(
-            check_runtimes(&metadata(json!("dev")), lock)
-                .unwrap()
-                .is_empty()
-        );
+        assert!(check_runtimes(&metadata(json!("dev")), lock).unwrap().is_empty());
     }
 }

@@ -25,9 +25,8 @@ const ALLOWED: [&str; 15] = [
 /// Checks the licence of every dependency, on any platform and in tests.
 pub(super) fn check(metadata: &Value, lock: &str) -> anyhow::Result<Vec<Problem>> {
     let mut problems = Vec::new();
-    for package in array(metadata, "packages")?
-        .iter()
-        .filter(|package| !package["source"].is_null())
+    for package in
+        array(metadata, "packages")?.iter().filter(|package| !package["source"].is_null())
     {
         let name = string(package, "name")?;
         let message = match package["license"].as_str() {
@@ -60,13 +59,8 @@ struct Expression {
 impl Expression {
     fn new(text: &str) -> Self {
         // Before there were expressions, `/` meant `OR`.
-        let spaced = text
-            .replace('(', " ( ")
-            .replace(')', " ) ")
-            .replace('/', " OR ");
-        Self {
-            words: spaced.split_whitespace().rev().map(str::to_owned).collect(),
-        }
+        let spaced = text.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
+        Self { words: spaced.split_whitespace().rev().map(str::to_owned).collect() }
     }
 
     fn any(&mut self) -> Option<bool> {
@@ -90,10 +84,8 @@ impl Expression {
             let allowed = self.any()?;
             return self.takes(")").then_some(allowed);
         }
-        let mut name = self
-            .words
-            .pop()
-            .filter(|word| !["OR", "AND", "WITH", ")"].contains(&&**word))?;
+        let mut name =
+            self.words.pop().filter(|word| !["OR", "AND", "WITH", ")"].contains(&&**word))?;
         if self.takes("WITH") {
             name = format!("{name} WITH {}", self.words.pop()?);
         }
@@ -146,11 +138,8 @@ mod tests {
             {"name": "silent", "source": "registry", "license": null},
         ]});
         let lock = "name = \"good\"\nname = \"bad\"\nname = \"silent\"\n";
-        let problems: Vec<_> = check(&metadata, lock)
-            .unwrap()
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let problems: Vec<_> =
+            check(&metadata, lock).unwrap().iter().map(ToString::to_string).collect();
         assert_eq!(
             problems,
             [

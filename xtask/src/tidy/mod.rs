@@ -26,11 +26,7 @@ struct Problem {
 
 impl Problem {
     fn new(file: &str, line: usize, message: impl Into<String>) -> Self {
-        Self {
-            file: file.to_owned(),
-            line,
-            message: message.into(),
-        }
+        Self { file: file.to_owned(), line, message: message.into() }
     }
 }
 
@@ -86,11 +82,7 @@ fn files(root: &Path) -> anyhow::Result<Vec<String>> {
         .filter(|file| !file.is_empty() && root.join(file).is_file())
         .map(str::to_owned)
         .collect();
-    ensure!(
-        !files.is_empty(),
-        "git knows no files in `{}`",
-        root.display()
-    );
+    ensure!(!files.is_empty(), "git knows no files in `{}`", root.display());
     Ok(files)
 }
 
@@ -105,16 +97,9 @@ fn metadata(root: &Path) -> anyhow::Result<Value> {
 }
 
 fn output(command: &mut Command) -> anyhow::Result<String> {
-    let output = command
-        .output()
-        .with_context(|| format!("cannot start {command:?}"))?;
+    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
     let talk = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "{command:?} failed ({}): {}",
-        output.status,
-        talk.trim()
-    );
+    ensure!(output.status.success(), "{command:?} failed ({}): {}", output.status, talk.trim());
     String::from_utf8(output.stdout).context("output is not UTF-8")
 }
 
@@ -125,14 +110,10 @@ fn line_where(text: &str, found: impl Fn(&str) -> bool) -> usize {
 
 /// The array `value[key]`.
 fn array<'a>(value: &'a Value, key: &str) -> anyhow::Result<&'a Vec<Value>> {
-    value[key]
-        .as_array()
-        .with_context(|| format!("`cargo metadata` has no list `{key}`"))
+    value[key].as_array().with_context(|| format!("`cargo metadata` has no list `{key}`"))
 }
 
 /// The text `value[key]`.
 fn string<'a>(value: &'a Value, key: &str) -> anyhow::Result<&'a str> {
-    value[key]
-        .as_str()
-        .with_context(|| format!("`cargo metadata` has no text `{key}`"))
+    value[key].as_str().with_context(|| format!("`cargo metadata` has no text `{key}`"))
 }

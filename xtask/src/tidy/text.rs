@@ -13,11 +13,7 @@ const LINES_MAX: usize = 800;
 const EMPTY_NAMES: [&str; 5] = ["utils", "util", "common", "helpers", "helper"];
 
 /// Where code asks for what it is compiled, and what may be asked in a platform module only.
-const CONDITIONS: [&str; 3] = [
-    concat!("cf", "g("),
-    concat!("cf", "g!("),
-    concat!("cf", "g_attr("),
-];
+const CONDITIONS: [&str; 3] = [concat!("cf", "g("), concat!("cf", "g!("), concat!("cf", "g_attr(")];
 const PLATFORM_WORDS: [&str; 4] = ["unix", "windows", "target_os", "target_family"];
 
 /// Which package registry serves a tree, and where a checkout lies, is known to the machine only.
@@ -41,11 +37,7 @@ const MACHINE_PATHS: [&str; 5] = [
     concat!("../sh", "ared/"),
 ];
 
-const TASK_MARKS: [&str; 3] = [
-    concat!("TO", "DO"),
-    concat!("FIX", "ME"),
-    concat!("X", "XX"),
-];
+const TASK_MARKS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
 const UNFINISHED: [&str; 2] = [concat!("to", "do!"), concat!("unimple", "mented!")];
 const IGNORE: &str = concat!("#[ig", "nore");
 const IGNORE_LONG: &str = concat!("#[ig", "nore = \"long: ");
@@ -56,9 +48,7 @@ const FOREIGN: [&str; 2] = ["Cargo.lock", "LICENSE"];
 
 /// Rules about the path of a file.
 pub(super) fn check_name(file: &str) -> Option<Problem> {
-    let named = file
-        .split('/')
-        .map(|part| part.split('.').next().unwrap_or(part));
+    let named = file.split('/').map(|part| part.split('.').next().unwrap_or(part));
     let empty = named.into_iter().find(|part| EMPTY_NAMES.contains(part))?;
     let message = format!("the name `{empty}` says nothing: name it after what it owns");
     Some(Problem::new(file, 1, message))
@@ -86,15 +76,9 @@ fn words(file: &str, text: &str) -> Vec<Problem> {
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
         for host in HOSTS.iter().filter(|host| line.contains(**host)) {
-            each(
-                number,
-                &format!("names the host `{host}`: name the registry by its kind"),
-            );
+            each(number, &format!("names the host `{host}`: name the registry by its kind"));
         }
-        for path in MACHINE_PATHS
-            .iter()
-            .filter(|path| starts_a_path(line, path))
-        {
+        for path in MACHINE_PATHS.iter().filter(|path| starts_a_path(line, path)) {
             each(number, &format!("`{path}…` is a path of one machine"));
         }
         for mark in TASK_MARKS.iter().filter(|mark| has_word(line, mark)) {
@@ -113,9 +97,7 @@ fn unfinished(file: &str, text: &str) -> Vec<Problem> {
                 return Some(problem(format!("`{word}` must not be committed")));
             }
             if line.contains(IGNORE) && !line.contains(IGNORE_LONG) {
-                return Some(problem(format!(
-                    "a test may be ignored only as `{IGNORE_LONG}…`"
-                )));
+                return Some(problem(format!("a test may be ignored only as `{IGNORE_LONG}…`")));
             }
             let word = ALLOW.iter().find(|word| line.contains(**word))?;
             Some(problem(format!("`{word}…`: use `expect` with a reason")))
@@ -138,10 +120,7 @@ fn opening(file: &str, text: &str) -> Option<Problem> {
 
 /// Operating systems are told apart only in a platform module.
 fn platform(file: &str, text: &str) -> Vec<Problem> {
-    if file
-        .split('/')
-        .any(|part| part == "platform" || part == "platform.rs")
-    {
+    if file.split('/').any(|part| part == "platform" || part == "platform.rs") {
         return Vec::new();
     }
     let mut problems = Vec::new();
@@ -187,8 +166,7 @@ fn has_word(line: &str, word: &str) -> bool {
 /// Whether a path in `line` begins with `prefix`, rather than having it in its middle.
 fn starts_a_path(line: &str, prefix: &str) -> bool {
     let part_of_path = |letter: char| letter.is_alphanumeric() || "._-/}~*$".contains(letter);
-    line.match_indices(prefix)
-        .any(|(start, _)| !line[..start].ends_with(part_of_path))
+    line.match_indices(prefix).any(|(start, _)| !line[..start].ends_with(part_of_path))
 }
 
 #[cfg(test)]
@@ -201,10 +179,7 @@ mod tests {
     }
 
     fn messages(file: &str, text: &str) -> Vec<String> {
-        check(file, &whole(text))
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        check(file, &whole(text)).iter().map(ToString::to_string).collect()
     }
 
     #[test]
@@ -216,14 +191,8 @@ mod tests {
     #[test]
     fn words_are_found_with_their_line() {
         for (text, expected) in [
-            (
-                "\nget from https://static.crates~.io/x",
-                "a.md:2: names the host `crates~.io`",
-            ),
-            (
-                "cd /wo~rk/main",
-                "a.md:1: `/wo~rk/…` is a path of one machine",
-            ),
+            ("\nget from https://static.crates~.io/x", "a.md:2: names the host `crates~.io`"),
+            ("cd /wo~rk/main", "a.md:1: `/wo~rk/…` is a path of one machine"),
             ("a\nb\n# TO~DO later", "a.md:3: `TO~DO`: do it now"),
         ] {
             let found = messages("a.md", text);
@@ -234,12 +203,7 @@ mod tests {
 
     #[test]
     fn words_inside_longer_words_and_paths_are_not_meant() {
-        for text in [
-            "METHO~DOS TO~DOS",
-            "target/wo~rk/x",
-            "$dir/ro~ot/x",
-            "mycrates_io",
-        ] {
+        for text in ["METHO~DOS TO~DOS", "target/wo~rk/x", "$dir/ro~ot/x", "mycrates_io"] {
             assert_eq!(messages("a.md", text), Vec::<String>::new(), "{text}");
         }
     }
@@ -273,10 +237,7 @@ mod tests {
         ] {
             let found = messages("tests/a.rs", text);
             assert_eq!(found.len(), 1, "{text}: {found:?}");
-            assert!(
-                found[0].starts_with("tests/a.rs:2: `cfg` asks for"),
-                "{found:?}"
-            );
+            assert!(found[0].starts_with("tests/a.rs:2: `cfg` asks for"), "{found:?}");
             assert!(messages("tests/platform/a.rs", text).is_empty());
             assert!(messages("tests/platform.rs", text).is_empty());
         }
@@ -286,10 +247,7 @@ mod tests {
     fn long_files_and_files_without_an_opening_are_found() {
         let long = format!("//! It.\n{}", "\n".repeat(LINES_MAX));
         assert_eq!(messages("a.rs", &long).len(), 1);
-        assert_eq!(
-            messages("a.rs", &long[..long.len() - 1]),
-            Vec::<String>::new()
-        );
+        assert_eq!(messages("a.rs", &long[..long.len() - 1]), Vec::<String>::new());
         assert_eq!(
             messages("crates/a/src/lib.rs", "use x;\n"),
             ["crates/a/src/lib.rs:1: opens without `//!`: say what this file owns"]

@@ -53,9 +53,5 @@ pub(crate) fn symlink(says: &str, link: &Utf8Path) -> io::Result<()> {
 /// A text that changes whenever a file is changed or replaced.
 pub(crate) fn stamp(metadata: &Metadata) -> String {
     let (size, mode, inode) = (metadata.size(), metadata.mode(), metadata.ino());
-    format!(
-        "{size} {mode:o} {inode} {}.{}\n",
-        metadata.ctime(),
-        metadata.ctime_nsec()
-    )
+    format!("{size} {mode:o} {inode} {}.{}\n", metadata.ctime(), metadata.ctime_nsec())
 }

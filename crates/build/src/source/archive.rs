@@ -10,11 +10,7 @@ use super::error::SourceFault;
 
 /// How sources are unpacked.
 pub(super) fn options(strip: Strip, context: &SourceContext<'_>) -> ExtractOptions {
-    ExtractOptions {
-        strip,
-        cancel: context.cancel.clone(),
-        ..ExtractOptions::default()
-    }
+    ExtractOptions { strip, cancel: context.cancel.clone(), ..ExtractOptions::default() }
 }
 
 /// Unpacks `archive` as the new folder `target`, as old trees expect it: a tar archive without the
@@ -25,11 +21,7 @@ pub(super) fn unpack_without_top(
     context: &SourceContext<'_>,
     target: &Utf8Path,
 ) -> Result<(), SourceFault> {
-    let strip = if format == Format::Zip {
-        Strip::SingleTop
-    } else {
-        Strip::First
-    };
+    let strip = if format == Format::Zip { Strip::SingleTop } else { Strip::First };
     Ok(extract(archive, format, target, &options(strip, context))?)
 }
 

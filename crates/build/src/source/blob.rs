@@ -14,10 +14,7 @@ impl SourceCache {
     /// Where the file with this digest is, or would be.
     pub(super) fn blob(&self, checksum: Checksum) -> Utf8PathBuf {
         let hex = checksum.hex();
-        self.root
-            .join(checksum.algorithm())
-            .join(&hex[..2])
-            .join(&hex)
+        self.root.join(checksum.algorithm()).join(&hex[..2]).join(&hex)
     }
 
     /// Has `get` bring the file into the cache, unless it is there. One caller gets it, others
@@ -57,11 +54,7 @@ impl SourceCache {
         }
         let corrupt = corrupt(&path);
         durable::persist(copy, &corrupt)?;
-        Err(SourceFault::WrongHash {
-            expected: checksum,
-            found,
-            corrupt,
-        })
+        Err(SourceFault::WrongHash { expected: checksum, found, corrupt })
     }
 
     /// The file with this digest, verified now. A file that went bad is put aside, so that the next
@@ -80,11 +73,7 @@ impl SourceCache {
         }
         let corrupt = corrupt(&path);
         durable::rename(&path, &corrupt)?;
-        Err(SourceFault::WrongHash {
-            expected: checksum,
-            found,
-            corrupt,
-        })
+        Err(SourceFault::WrongHash { expected: checksum, found, corrupt })
     }
 }
 

@@ -36,11 +36,9 @@ impl SourceCache {
     /// for anywhere else.
     pub fn fetch(&self, spec: &SourceSpec, context: &SourceContext<'_>) -> Result<(), SourceError> {
         let result = match spec {
-            SourceSpec::Git {
-                url,
-                commit,
-                ref_origin,
-            } => git::fetch(self, url, commit, ref_origin, context),
+            SourceSpec::Git { url, commit, ref_origin } => {
+                git::fetch(self, url, commit, ref_origin, context)
+            }
             SourceSpec::GitLocal { rel_path } => git::local_commit(rel_path, context).map(|_| ()),
             SourceSpec::Url { url, checksum } | SourceSpec::UrlExtract { url, checksum } => {
                 url::fetch(self, url, *checksum, context)
@@ -48,10 +46,9 @@ impl SourceCache {
             SourceSpec::Crate(package) => cargo::fetch(self, package, context),
             SourceSpec::Pypi(package) => pypi::fetch(self, package, context),
             SourceSpec::Npm(package) => npm::fetch(self, package, context),
-            SourceSpec::Deb {
-                package,
-                architecture,
-            } => deb::fetch(self, package, architecture.as_ref(), context),
+            SourceSpec::Deb { package, architecture } => {
+                deb::fetch(self, package, architecture.as_ref(), context)
+            }
         };
         result.map_err(|fault| SourceError::new(Action::Fetch, spec, fault))
     }
@@ -100,11 +97,7 @@ impl SourceCache {
         let folder = self.root.join("locks");
         fs_err::create_dir_all(&folder)?;
         let mut options = fs_err::OpenOptions::new();
-        let file = options
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(folder.join(item))?;
+        let file = options.create(true).truncate(false).write(true).open(folder.join(item))?;
         loop {
             match file.file().try_lock() {
                 Ok(()) => return Ok(ItemLock { _file: file }),

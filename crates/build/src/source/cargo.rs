@@ -58,12 +58,7 @@ pub(super) fn fetch(
     })?;
     let project = work.path().join("crate");
     let blob = cache.verified(checksum)?;
-    extract(
-        &blob,
-        Format::TarGz,
-        &project,
-        &archive::options(Strip::First, context),
-    )?;
+    extract(&blob, Format::TarGz, &project, &archive::options(Strip::First, context))?;
     let lock_file = read_lock_file(&project)?;
     fetch_locked(cache, &lockfile::parse(&lock_file)?, &project, context)?;
     Ok(durable::write(&complete, lock_file.as_bytes())?)
@@ -79,12 +74,7 @@ pub(super) fn checkout(
     let blob = cache.verified(Checksum::Sha256(package.sha256()))?;
     let staging = Staging::beside(target)?;
     let project = staging.path().join("crate");
-    extract(
-        &blob,
-        Format::TarGz,
-        &project,
-        &archive::options(Strip::First, context),
-    )?;
+    extract(&blob, Format::TarGz, &project, &archive::options(Strip::First, context))?;
     let locked = lockfile::parse(&read_lock_file(&project)?)?;
     let vendor = project.join(VENDOR);
     match fs_err::create_dir(&vendor) {
@@ -94,9 +84,7 @@ pub(super) fn checkout(
         result => result?,
     }
     platform::set_mode(&vendor, 0o755)?;
-    locked
-        .par_iter()
-        .try_for_each(|locked| lay_out_dependency(cache, locked, context, &vendor))?;
+    locked.par_iter().try_for_each(|locked| lay_out_dependency(cache, locked, context, &vendor))?;
     let settings = project.join(".cargo");
     fs_err::create_dir_all(&settings)?;
     platform::set_mode(&settings, 0o755)?;
@@ -113,12 +101,7 @@ fn lay_out_dependency(
 ) -> Result<(), SourceFault> {
     let blob = cache.verified(Checksum::Sha256(locked.sha256()))?;
     let folder = vendor.join(format!("{}-{}", locked.name(), locked.version()));
-    extract(
-        &blob,
-        Format::TarGz,
-        &folder,
-        &archive::options(Strip::First, context),
-    )?;
+    extract(&blob, Format::TarGz, &folder, &archive::options(Strip::First, context))?;
     // Cargo compares this with the lock file; the files themselves were verified in the archive.
     let checksum = serde_json::json!({ "files": {}, "package": locked.sha256().to_string() });
     write_plain(&folder.join(".cargo-checksum.json"), &checksum.to_string())
@@ -159,12 +142,7 @@ fn fetch_locked(
         return Ok(());
     }
     // What the author had cargo do on his machine is not for ours.
-    for file in [
-        "rust-toolchain",
-        "rust-toolchain.toml",
-        ".cargo/config",
-        ".cargo/config.toml",
-    ] {
+    for file in ["rust-toolchain", "rust-toolchain.toml", ".cargo/config", ".cargo/config.toml"] {
         remove_if_there(&project.join(file))?;
     }
     run_fetch(project, &["--locked"], context)?;

@@ -38,9 +38,5 @@ pub(super) fn only_file(
         return Ok(folder.join(name));
     }
     found.sort();
-    Err(SourceFault::NotOneFile {
-        program,
-        suffix,
-        found,
-    })
+    Err(SourceFault::NotOneFile { program, suffix, found })
 }

@@ -56,12 +56,7 @@ pub enum SourceWarning {
 impl fmt::Display for SourceWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::RefOriginMoved {
-                url,
-                ref_origin,
-                commit,
-                found,
-            } => write!(
+            Self::RefOriginMoved { url, ref_origin, commit, found } => write!(
                 f,
                 "`ref_origin` `{ref_origin}` of `{url}` is at commit `{found}` now; `ref` says `{commit}`"
             ),

@@ -36,10 +36,7 @@ pub(super) fn fetch(
             .directory(folder.path())
             .hint("`deb` sources need a machine with apt, as Debian and Ubuntu are")
             .run(context.cancel)?;
-        cache.admit(
-            &client::only_file(folder.path(), ".deb", "apt-get download")?,
-            checksum,
-        )
+        cache.admit(&client::only_file(folder.path(), ".deb", "apt-get download")?, checksum)
     })
 }
 
@@ -53,12 +50,7 @@ pub(super) fn checkout(
     let blob = cache.verified(Checksum::Sha256(package.sha256()))?;
     let (data, format) = open_data(&blob)?;
     let data = decompress(data, format)?;
-    Ok(extract_tar(
-        &blob,
-        data,
-        target,
-        &archive::options(Strip::None, context),
-    )?)
+    Ok(extract_tar(&blob, data, target, &archive::options(Strip::None, context))?)
 }
 
 /// The archive of files inside a package.

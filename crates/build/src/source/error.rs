@@ -42,11 +42,7 @@ pub struct SourceError {
 
 impl SourceError {
     pub(super) fn new(action: Action, spec: &SourceSpec, fault: SourceFault) -> Self {
-        Self {
-            action,
-            spec: spec.to_string(),
-            fault: Box::new(fault),
-        }
+        Self { action, spec: spec.to_string(), fault: Box::new(fault) }
     }
 
     /// Whether the work was only told to stop.
@@ -244,9 +240,7 @@ fn hint_of_client(stderr: &str) -> Option<&'static str> {
 }
 
 fn lines<T: fmt::Display>(items: &[T]) -> String {
-    items.iter().fold(String::new(), |lines, item| {
-        lines + "\n    " + &item.to_string()
-    })
+    items.iter().fold(String::new(), |lines, item| lines + "\n    " + &item.to_string())
 }
 
 fn others(files: &[IndexFile]) -> String {
@@ -257,9 +251,5 @@ fn others(files: &[IndexFile]) -> String {
 }
 
 fn count(found: &[String]) -> String {
-    if found.is_empty() {
-        "nothing".to_owned()
-    } else {
-        format!("`{}`", found.join("`, `"))
-    }
+    if found.is_empty() { "nothing".to_owned() } else { format!("`{}`", found.join("`, `")) }
 }

@@ -63,10 +63,8 @@ pub(super) fn fetch(
     if context.offline {
         return Err(SourceFault::Offline);
     }
-    let _lock = cache.lock(
-        &format!("git-{}", Sha256::of(url.as_str().as_bytes())),
-        context.cancel,
-    )?;
+    let _lock =
+        cache.lock(&format!("git-{}", Sha256::of(url.as_str().as_bytes())), context.cancel)?;
     if has(&mirror, commit, context)? {
         return Ok(());
     }
@@ -107,10 +105,7 @@ pub(super) fn local_commit(
     if !path.is_dir() {
         return Err(not_a_repository());
     }
-    match git_in(&path, context)
-        .args(["rev-parse", "--show-prefix"])
-        .run(context.cancel)
-    {
+    match git_in(&path, context).args(["rev-parse", "--show-prefix"]).run(context.cancel) {
         Ok(output) if output.stdout.trim_ascii().is_empty() => {}
         Ok(_) => return Err(not_a_repository()),
         Err(ProgramError::Failed { stderr, .. }) if stderr.contains("not a git repository") => {
@@ -135,20 +130,11 @@ pub(super) fn checkout_local(
     target: &Utf8Path,
 ) -> Result<(), SourceFault> {
     let commit = local_commit(rel_path, context)?;
-    clone(
-        &context.package_folder.join(rel_path.as_path()),
-        "HEAD",
-        &commit,
-        context,
-        target,
-    )
+    clone(&context.package_folder.join(rel_path.as_path()), "HEAD", &commit, context, target)
 }
 
 fn mirror(cache: &SourceCache, url: &GitUrl) -> Utf8PathBuf {
-    cache
-        .root
-        .join("git")
-        .join(Sha256::of(url.as_str().as_bytes()).to_string())
+    cache.root.join("git").join(Sha256::of(url.as_str().as_bytes()).to_string())
 }
 
 fn marker(commit: &GitCommit) -> String {
@@ -164,11 +150,7 @@ fn has(
         return Ok(false);
     }
     let arguments = ["show-ref", "--verify", "--quiet", &marker(commit)];
-    Ok(git_in(mirror, context)
-        .args(arguments)
-        .outcome(context.cancel)?
-        .status
-        .success())
+    Ok(git_in(mirror, context).args(arguments).outcome(context.cancel)?.status.success())
 }
 
 /// Brings a commit into a mirror.
@@ -181,14 +163,7 @@ fn update(
 ) -> Result<(), SourceFault> {
     let pull = |what: &[&str]| {
         git_in(mirror, context)
-            .args([
-                "fetch",
-                "--quiet",
-                "--no-tags",
-                "--no-write-fetch-head",
-                "--prune",
-                "--",
-            ])
+            .args(["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--prune", "--"])
             .secret_arg(url.as_str(), url.shown())
             .args(what)
             .run(context.cancel)
@@ -218,16 +193,12 @@ fn update(
         });
     }
     let arguments = ["update-ref", &marker(commit), commit.as_str()];
-    git_in(mirror, context)
-        .args(arguments)
-        .run(context.cancel)?;
+    git_in(mirror, context).args(arguments).run(context.cancel)?;
     Ok(())
 }
 
 fn is_usual(ref_origin: &RefOrigin) -> bool {
-    ["refs/heads/", "refs/tags/"]
-        .iter()
-        .any(|usual| ref_origin.as_str().starts_with(usual))
+    ["refs/heads/", "refs/tags/"].iter().any(|usual| ref_origin.as_str().starts_with(usual))
 }
 
 /// The commit that a name stands for in a repository.
@@ -237,20 +208,9 @@ fn resolve(
     context: &SourceContext<'_>,
 ) -> Result<Option<String>, SourceFault> {
     let name = format!("{name}^{{commit}}");
-    let arguments = [
-        "rev-parse",
-        "--verify",
-        "--quiet",
-        "--end-of-options",
-        &name,
-    ];
-    let output = git_in(repository, context)
-        .args(arguments)
-        .outcome(context.cancel)?;
-    Ok(output
-        .status
-        .success()
-        .then(|| text(&output.stdout).trim().to_owned()))
+    let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &name];
+    let output = git_in(repository, context).args(arguments).outcome(context.cancel)?;
+    Ok(output.status.success().then(|| text(&output.stdout).trim().to_owned()))
 }
 
 /// Lays out the commit that `reference` stands for in a repository on this machine. The new `.git`
@@ -273,26 +233,12 @@ fn clone(
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_ATTR_NOSYSTEM", "1")
     };
-    plain()
-        .args(["init", "--quiet", "--template="])
-        .arg(new.as_str())
-        .run(context.cancel)?;
-    let inside = |arguments: &[&str]| {
-        plain()
-            .args(["-C", new.as_str()])
-            .args(arguments)
-            .run(context.cancel)
-    };
+    plain().args(["init", "--quiet", "--template="]).arg(new.as_str()).run(context.cancel)?;
+    let inside =
+        |arguments: &[&str]| plain().args(["-C", new.as_str()]).args(arguments).run(context.cancel);
     let kept = marker(commit);
     let refspec = format!("+{reference}:{kept}");
-    let fetch = [
-        "fetch",
-        "--quiet",
-        "--no-write-fetch-head",
-        "--",
-        repository.as_str(),
-        &refspec,
-    ];
+    let fetch = ["fetch", "--quiet", "--no-write-fetch-head", "--", repository.as_str(), &refspec];
     inside(&fetch)?;
     inside(&["checkout", "--quiet", "--detach", commit.as_str()])?;
     inside(&["update-ref", "-d", &kept])?;

@@ -47,9 +47,7 @@ impl SourceUrl {
     }
 
     fn below_package(&self) -> Option<&str> {
-        self.0
-            .strip_prefix("file://")
-            .filter(|rest| !rest.starts_with('/'))
+        self.0.strip_prefix("file://").filter(|rest| !rest.starts_with('/'))
     }
 }
 
@@ -60,21 +58,16 @@ impl FromStr for SourceUrl {
         let url = Self(text.to_owned());
         let known = match url.below_package() {
             Some(relative) => !relative.is_empty(),
-            None => text
-                .parse()
-                .is_ok_and(|url: Url| matches!(url.scheme(), "http" | "https" | "file")),
+            None => {
+                text.parse().is_ok_and(|url: Url| matches!(url.scheme(), "http" | "https" | "file"))
+            }
         };
         let name = url.file_name();
         let named = !matches!(name, "" | "." | "..") && !name.contains('\0');
         let host_only = url.below_package().is_none()
             && text.parse().is_ok_and(|url: Url| url.path().ends_with('/'));
         let expected = "`http:`, `https:` or `file:` with a file name at the end of the path";
-        check(
-            known && named && !host_only,
-            text,
-            "the URL of a file",
-            expected,
-        )?;
+        check(known && named && !host_only, text, "the URL of a file", expected)?;
         Ok(url)
     }
 }
@@ -110,10 +103,8 @@ impl FromStr for GitUrl {
         let plain = !text.starts_with('-') && !text.chars().any(char::is_control);
         let known = match text.split_once("://") {
             Some((scheme, rest)) => {
-                matches!(
-                    scheme,
-                    "http" | "https" | "ssh" | "git" | "git+ssh" | "file"
-                ) && !rest.is_empty()
+                matches!(scheme, "http" | "https" | "ssh" | "git" | "git+ssh" | "file")
+                    && !rest.is_empty()
             }
             // `NAME::ADDRESS` would start a helper program of that name.
             None if text.contains("::") => false,
@@ -150,12 +141,7 @@ impl FromStr for RelativePath {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let path = Utf8PathBuf::from(text);
         let fits = path.is_relative() && !text.is_empty() && !text.contains('\0');
-        check(
-            fits,
-            text,
-            "a relative path",
-            "the way from the package folder",
-        )?;
+        check(fits, text, "a relative path", "the way from the package folder")?;
         Ok(Self(path))
     }
 }
@@ -174,21 +160,11 @@ mod tests {
         ] {
             assert_eq!(text.parse::<SourceUrl>().unwrap().file_name(), name);
         }
-        for text in [
-            "",
-            "b.zip",
-            "ftp://host/b",
-            "https://host",
-            "https://host/a/",
-            "file://",
-            "file:///",
-        ] {
+        for text in
+            ["", "b.zip", "ftp://host/b", "https://host", "https://host/a/", "file://", "file:///"]
+        {
             let error = text.parse::<SourceUrl>().unwrap_err();
-            assert!(
-                error
-                    .to_string()
-                    .starts_with(&format!("`{text}` is not the URL of a file"))
-            );
+            assert!(error.to_string().starts_with(&format!("`{text}` is not the URL of a file")));
         }
     }
 
@@ -204,25 +180,10 @@ mod tests {
 
     #[test]
     fn git_urls_start_no_program_and_are_not_relative() {
-        for good in [
-            "https://host/r.git",
-            "git@host:r.git",
-            "host:r",
-            "/srv/r",
-            "file:///srv/r",
-        ] {
+        for good in ["https://host/r.git", "git@host:r.git", "host:r", "/srv/r", "file:///srv/r"] {
             assert!(good.parse::<GitUrl>().is_ok(), "{good}");
         }
-        for bad in [
-            "",
-            "-u",
-            "--upload-pack=x",
-            "ext::sh -c x",
-            "../r",
-            "r",
-            "./a:b",
-            "a\nb:c",
-        ] {
+        for bad in ["", "-u", "--upload-pack=x", "ext::sh -c x", "../r", "r", "./a:b", "a\nb:c"] {
             assert!(bad.parse::<GitUrl>().is_err(), "{bad}");
         }
         let url: GitUrl = "https://user:secret@host/r".parse().unwrap();

@@ -35,22 +35,12 @@ pub(super) fn parse(text: &str) -> Result<Vec<Pinned>, SourceFault> {
         // with only one registry leaves no doubt.
         let is_registry = source.starts_with("registry+") || source.starts_with("sparse+");
         if !is_registry || *registry.get_or_insert_with(|| source.clone()) != source {
-            let fault = SourceFault::ForeignDependency {
-                package: shown,
-                place: source,
-            };
+            let fault = SourceFault::ForeignDependency { package: shown, place: source };
             return Err(fault);
         }
-        let checksum = package
-            .checksum
-            .ok_or_else(|| SourceFault::NoLockChecksum(shown))?;
+        let checksum = package.checksum.ok_or_else(|| SourceFault::NoLockChecksum(shown))?;
         let sha256: Sha256 = checksum.parse()?;
-        locked.push(Pinned::new(
-            Registry::Crate,
-            &package.name,
-            &package.version,
-            sha256,
-        )?);
+        locked.push(Pinned::new(Registry::Crate, &package.name, &package.version, sha256)?);
     }
     Ok(locked)
 }
@@ -75,10 +65,8 @@ mod tests {
     fn locked_crates_are_those_with_a_source() {
         let checksum = format!("checksum = \"{DIGEST}\"");
         let locked = parse(&lock("a", "registry+http://index", &checksum)).unwrap();
-        let names: Vec<_> = locked
-            .iter()
-            .map(|p| format!("{} {}", p.name(), p.version()))
-            .collect();
+        let names: Vec<_> =
+            locked.iter().map(|p| format!("{} {}", p.name(), p.version())).collect();
         assert_eq!(names, ["a 0.1.2", "b 1.0.0+x"]);
         assert_eq!(locked[0].sha256().to_string(), DIGEST);
     }
@@ -101,12 +89,7 @@ mod tests {
                 "its `Cargo.lock` names `b 1.0.0+x` from `registry+http://index`: only crates of \
                  one registry can be had",
             ),
-            (
-                "a",
-                "registry+http://index",
-                "",
-                "its `Cargo.lock` has no checksum for `a 0.1.2`",
-            ),
+            ("a", "registry+http://index", "", "its `Cargo.lock` has no checksum for `a 0.1.2`"),
             (
                 "../a",
                 "registry+http://index",
@@ -123,9 +106,6 @@ mod tests {
             let error = parse(&lock(name, source, checksum)).unwrap_err();
             assert_eq!(error.to_string(), message);
         }
-        assert_eq!(
-            parse("[").unwrap_err().to_string(),
-            "its `Cargo.lock` cannot be read"
-        );
+        assert_eq!(parse("[").unwrap_err().to_string(), "its `Cargo.lock` cannot be read");
     }
 }

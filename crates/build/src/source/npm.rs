@@ -28,10 +28,7 @@ pub(super) fn fetch(
             .directory(folder.path())
             .hint("install npm: it comes with Node.js, or as the package `npm`")
             .run(context.cancel)?;
-        cache.admit(
-            &client::only_file(folder.path(), ".tgz", "npm pack")?,
-            checksum,
-        )
+        cache.admit(&client::only_file(folder.path(), ".tgz", "npm pack")?, checksum)
     })
 }
 

@@ -19,16 +19,10 @@ const MASK: &str = "****";
 
 /// The URL of the configured index, with credentials if it has any, and no slash at its end.
 pub(super) fn index(context: &SourceContext<'_>) -> Result<Url, SourceFault> {
-    let help = pip(context)
-        .args(["download", "--help"])
-        .run(context.cancel)?;
+    let help = pip(context).args(["download", "--help"]).run(context.cancel)?;
     let help = String::from_utf8_lossy(&help.stdout);
     let shown = default_index(&help).ok_or(SourceFault::NoIndex)?;
-    let text = if shown.contains(MASK) {
-        unmask(&shown, context)?
-    } else {
-        shown
-    };
+    let text = if shown.contains(MASK) { unmask(&shown, context)? } else { shown };
     let text = text.trim_end_matches('/');
     match text.parse() {
         Ok(url) => Ok(url),
@@ -61,9 +55,7 @@ fn default_index(help: &str) -> Option<String> {
 /// Finds the URL that pip shows with its password masked.
 fn unmask(shown: &str, context: &SourceContext<'_>) -> Result<String, SourceFault> {
     let environment = context.environment.get("PIP_INDEX_URL");
-    let environment = environment
-        .and_then(|value| value.to_str())
-        .map(str::to_owned);
+    let environment = environment.and_then(|value| value.to_str()).map(str::to_owned);
     let listed = pip(context).args(["config", "list"]).run(context.cancel)?;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     let configured = listed.lines().filter_map(|line| {
@@ -115,10 +107,7 @@ mod tests {
                  \x20 --extra-index-url <url>     Extra URLs (default none)\n",
                 Some("http://host/a-long/simple"),
             ),
-            (
-                "  -i, --index-url <url>  Base URL.\n  --other  (default x)\n",
-                None,
-            ),
+            ("  -i, --index-url <url>  Base URL.\n  --other  (default x)\n", None),
             ("nothing", None),
         ] {
             assert_eq!(default_index(help).as_deref(), index, "{help}");
@@ -128,10 +117,7 @@ mod tests {
     #[test]
     fn masks_are_those_of_pip() {
         for (url, shown) in [
-            (
-                "http://user:secret@host:1/simple",
-                "http://user:****@host:1/simple",
-            ),
+            ("http://user:secret@host:1/simple", "http://user:****@host:1/simple"),
             ("http://token@host", "http://****@host"),
             ("http://host/@x", "http://host/@x"),
         ] {

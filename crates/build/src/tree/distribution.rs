@@ -6,14 +6,8 @@ use package::distribution::Distribution;
 
 use super::document::{Node, Reader};
 
-const KEYS: [&str; 6] = [
-    "build",
-    "config_directory",
-    "install_root",
-    "name",
-    "state_directory",
-    "version",
-];
+const KEYS: [&str; 6] =
+    ["build", "config_directory", "install_root", "name", "state_directory", "version"];
 
 /// The root file system that builds see, pinned by its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,10 +52,7 @@ fn read_root(reader: &mut Reader<'_>, node: &Node) -> Option<PinnedRoot> {
     let sha256 = reader.required(build, &node.span, "root_sha256", "[build]");
     let path = path.and_then(|node| reader.string(node, "root"));
     let sha256 = sha256.and_then(|node| reader.parse(node, "root_sha256"));
-    Some(PinnedRoot {
-        path: path?.into(),
-        sha256: sha256?,
-    })
+    Some(PinnedRoot { path: path?.into(), sha256: sha256? })
 }
 
 fn read_name<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<&'n str> {

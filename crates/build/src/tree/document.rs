@@ -60,10 +60,7 @@ pub(crate) struct Fields<'n>(&'n [(Key, Node)]);
 
 impl<'n> Fields<'n> {
     pub(crate) fn get(self, name: &str) -> Option<&'n Node> {
-        self.0
-            .iter()
-            .find(|(key, _)| key.name == name)
-            .map(|(_, node)| node)
+        self.0.iter().find(|(key, _)| key.name == name).map(|(_, node)| node)
     }
 
     pub(crate) fn iter(self) -> impl Iterator<Item = &'n (Key, Node)> {
@@ -81,20 +78,13 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(file: &Utf8Path, source: &'a str) -> Self {
-        Self {
-            file: file.to_owned(),
-            source,
-            diagnostics: Vec::new(),
-        }
+        Self { file: file.to_owned(), source, diagnostics: Vec::new() }
     }
 
     /// The file as JSON; a blank one counts as `{}`.
     pub(crate) fn json(&mut self) -> Option<Node> {
         if self.source.trim().is_empty() {
-            return Some(Node {
-                span: 0..0,
-                value: Value::Object(Vec::new()),
-            });
+            return Some(Node { span: 0..0, value: Value::Object(Vec::new()) });
         }
         // Strict, and with a limit on nesting; the second parser is lax but knows the places.
         if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(self.source) {
@@ -115,11 +105,7 @@ impl<'a> Reader<'a> {
             Ok(None) => None,
             Err(error) => {
                 let at = error.range().start;
-                self.error(
-                    &(at..at + 1),
-                    format!("not valid JSON: {}", error.kind()),
-                    None,
-                );
+                self.error(&(at..at + 1), format!("not valid JSON: {}", error.kind()), None);
                 None
             }
         }
@@ -130,10 +116,7 @@ impl<'a> Reader<'a> {
         match toml::de::DeTable::parse(self.source) {
             Ok(table) => {
                 let span = table.span();
-                Some(Node {
-                    span,
-                    value: from_toml_table(table.get_ref()),
-                })
+                Some(Node { span, value: from_toml_table(table.get_ref()) })
             }
             Err(error) => {
                 let span = error.span().unwrap_or_default();
@@ -215,11 +198,7 @@ impl<'a> Reader<'a> {
                 || format!("known keys: {}", known.join(", ")),
                 |known| format!("did you mean `{known}`?"),
             );
-            self.error(
-                &key.span,
-                format!("unknown key `{}` in {what}", key.name),
-                Some(help),
-            );
+            self.error(&key.span, format!("unknown key `{}` in {what}", key.name), Some(help));
         }
     }
 
@@ -230,15 +209,8 @@ impl<'a> Reader<'a> {
             return None;
         };
         for (index, (key, _)) in fields.iter().enumerate() {
-            if fields[..index]
-                .iter()
-                .any(|(earlier, _)| earlier.name == key.name)
-            {
-                self.error(
-                    &key.span,
-                    format!("key `{}` stands twice in {what}", key.name),
-                    None,
-                );
+            if fields[..index].iter().any(|(earlier, _)| earlier.name == key.name) {
+                self.error(&key.span, format!("key `{}` stands twice in {what}", key.name), None);
             }
         }
         Some(Fields(fields))
@@ -316,25 +288,15 @@ pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> O
     let scored = known.map(|known| {
         // One slip of the finger is always close, however short the name.
         let is_slip = strsim::osa_distance(name, known) == 1 && name.len() > 1;
-        (
-            if is_slip {
-                1.0
-            } else {
-                strsim::jaro_winkler(name, known)
-            },
-            known,
-        )
+        (if is_slip { 1.0 } else { strsim::jaro_winkler(name, known) }, known)
     });
     let best = scored.max_by(|left, right| left.0.total_cmp(&right.0))?;
     (best.0 > 0.75).then_some(best.1)
 }
 
 fn offset(source: &str, line: usize, column: usize) -> usize {
-    let start: usize = source
-        .split_inclusive('\n')
-        .take(line.saturating_sub(1))
-        .map(str::len)
-        .sum();
+    let start: usize =
+        source.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     start + column.saturating_sub(1)
 }
 
@@ -343,10 +305,9 @@ fn from_json(value: ast::Value<'_>) -> Node {
     let value = match value {
         ast::Value::NullKeyword(_) => Value::Null,
         ast::Value::BooleanLit(literal) => Value::Bool(literal.value),
-        ast::Value::NumberLit(literal) => literal
-            .value
-            .parse()
-            .map_or(Value::OtherNumber, Value::Integer),
+        ast::Value::NumberLit(literal) => {
+            literal.value.parse().map_or(Value::OtherNumber, Value::Integer)
+        }
         ast::Value::StringLit(literal) => Value::String(literal.value.into_owned()),
         ast::Value::Array(array) => {
             Value::List(array.elements.into_iter().map(from_json).collect())
@@ -358,33 +319,18 @@ fn from_json(value: ast::Value<'_>) -> Node {
                 .map(|property| {
                     let range = property.name.range();
                     let name = property.name.as_str().to_owned();
-                    (
-                        Key {
-                            span: range.start..range.end,
-                            name,
-                        },
-                        from_json(property.value),
-                    )
+                    (Key { span: range.start..range.end, name }, from_json(property.value))
                 })
                 .collect(),
         ),
     };
-    Node {
-        span: range.start..range.end,
-        value,
-    }
+    Node { span: range.start..range.end, value }
 }
 
 fn from_toml_table(table: &toml::de::DeTable<'_>) -> Value {
     let pairs = table.iter().map(|(key, value)| {
         let name = key.get_ref().to_string();
-        (
-            Key {
-                span: key.span(),
-                name,
-            },
-            from_toml(value),
-        )
+        (Key { span: key.span(), name }, from_toml(value))
     });
     Value::Object(pairs.collect())
 }
@@ -393,18 +339,14 @@ fn from_toml(value: &toml::Spanned<toml::de::DeValue<'_>>) -> Node {
     use toml::de::DeValue;
     let node = match value.get_ref() {
         DeValue::String(text) => Value::String(text.to_string()),
-        DeValue::Integer(number) => number
-            .to_string()
-            .parse()
-            .map_or(Value::OtherNumber, Value::Integer),
+        DeValue::Integer(number) => {
+            number.to_string().parse().map_or(Value::OtherNumber, Value::Integer)
+        }
         DeValue::Float(_) => Value::OtherNumber,
         DeValue::Boolean(value) => Value::Bool(*value),
         DeValue::Datetime(_) => Value::Date,
         DeValue::Array(items) => Value::List(items.iter().map(from_toml).collect()),
         DeValue::Table(table) => from_toml_table(table),
     };
-    Node {
-        span: value.span(),
-        value: node,
-    }
+    Node { span: value.span(), value: node }
 }

@@ -61,17 +61,10 @@ impl Tree {
             let place = found.place.as_ref().map(|place| (place.line, place.column));
             (found.file.clone(), place)
         });
-        if load
-            .diagnostics
-            .iter()
-            .any(|found| found.severity == Severity::Error)
-        {
+        if load.diagnostics.iter().any(|found| found.severity == Severity::Error) {
             return Err(LoadError::Mistakes(load.diagnostics));
         }
-        Ok(Self {
-            warnings: load.diagnostics,
-            ..tree
-        })
+        Ok(Self { warnings: load.diagnostics, ..tree })
     }
 }
 
@@ -135,10 +128,8 @@ impl Load {
             self.distribution = Some(Distribution::default());
         } else if let Some((distribution, build_root)) = self.file(&file, distribution::read) {
             self.distribution = Some(distribution);
-            self.build_root = build_root.map(|pinned| PinnedRoot {
-                path: root.join(pinned.path),
-                ..pinned
-            });
+            self.build_root =
+                build_root.map(|pinned| PinnedRoot { path: root.join(pinned.path), ..pinned });
         }
     }
 
@@ -178,13 +169,8 @@ impl Load {
             });
             match info {
                 Some(info) => {
-                    let component = Component {
-                        folder: folder.to_owned(),
-                        file,
-                        info,
-                    };
-                    self.components
-                        .insert(PackageKey { name, variant }, component);
+                    let component = Component { folder: folder.to_owned(), file, info };
+                    self.components.insert(PackageKey { name, variant }, component);
                 }
                 None => {
                     self.unreadable.insert(name);

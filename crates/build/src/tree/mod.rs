@@ -43,10 +43,7 @@ impl fmt::Display for PackageKey {
 
 impl From<&Require> for PackageKey {
     fn from(require: &Require) -> Self {
-        Self {
-            name: require.name.clone(),
-            variant: require.variant.clone(),
-        }
+        Self { name: require.name.clone(), variant: require.variant.clone() }
     }
 }
 

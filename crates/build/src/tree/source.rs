@@ -39,31 +39,17 @@ pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<SourceSpec> {
             || format!("known kinds: {}", names().collect::<Vec<_>>().join(", ")),
             |known| format!("did you mean `{known}`?"),
         );
-        reader.error(
-            &kind_node.span,
-            format!("unknown kind of source `{kind}`"),
-            Some(help),
-        );
+        reader.error(&kind_node.span, format!("unknown kind of source `{kind}`"), Some(help));
         return None;
     };
-    let known: Vec<&str> = ["kind"]
-        .iter()
-        .chain(*required)
-        .chain(optional(kind))
-        .copied()
-        .collect();
+    let known: Vec<&str> =
+        ["kind"].iter().chain(*required).chain(optional(kind)).copied().collect();
     let what = format!("a source of kind `{kind}`");
     reader.unknown_keys(fields, &what, &known, &[]);
     for name in *required {
         reader.required(fields, &node.span, name, &what);
     }
-    Source {
-        reader,
-        fields,
-        node,
-        kind,
-    }
-    .spec()
+    Source { reader, fields, node, kind }.spec()
 }
 
 struct Source<'r, 'a, 'n> {
@@ -85,28 +71,16 @@ impl Source<'_, '_, '_> {
             "git" => {
                 let (url, commit) = (self.parse("git"), self.parse("ref"));
                 let ref_origin = self.parse("ref_origin");
-                SourceSpec::Git {
-                    url: url?,
-                    commit: commit?,
-                    ref_origin: ref_origin?,
-                }
+                SourceSpec::Git { url: url?, commit: commit?, ref_origin: ref_origin? }
             }
-            "git_local" => SourceSpec::GitLocal {
-                rel_path: self.parse("rel_path")?,
-            },
+            "git_local" => SourceSpec::GitLocal { rel_path: self.parse("rel_path")? },
             "url" => {
                 let (url, checksum) = (self.parse("url"), self.checksum());
-                SourceSpec::Url {
-                    url: url?,
-                    checksum: checksum?,
-                }
+                SourceSpec::Url { url: url?, checksum: checksum? }
             }
             "url_extract" => {
                 let (url, checksum) = (self.archive_url(), self.checksum());
-                SourceSpec::UrlExtract {
-                    url: url?,
-                    checksum: checksum?,
-                }
+                SourceSpec::UrlExtract { url: url?, checksum: checksum? }
             }
             "crate" => SourceSpec::Crate(self.pinned(Registry::Crate)?),
             "pypi" => SourceSpec::Pypi(self.pinned(Registry::Pypi)?),
@@ -118,10 +92,7 @@ impl Source<'_, '_, '_> {
                 if given.is_some() && architecture.is_none() {
                     return None;
                 }
-                SourceSpec::Deb {
-                    package: package?,
-                    architecture,
-                }
+                SourceSpec::Deb { package: package?, architecture }
             }
             kind => unreachable!("`{kind}` is not in the table"),
         })
@@ -138,19 +109,14 @@ impl Source<'_, '_, '_> {
     }
 
     fn pinned(&mut self, registry: Registry) -> Option<Pinned> {
-        let (name, version) = (
-            self.parse::<String>("name"),
-            self.parse::<String>("version"),
-        );
+        let (name, version) = (self.parse::<String>("name"), self.parse::<String>("version"));
         let sha256 = self.parse("sha256");
         let (name, version) = (name?, version?);
         let name_is_good = self.good("name", &registry.check_name(&name));
         let version_is_good = self.good("version", &registry.check_version(&version));
         let is_good = name_is_good && version_is_good;
         let sha256 = sha256?;
-        is_good
-            .then(|| Pinned::new(registry, &name, &version, sha256).ok())
-            .flatten()
+        is_good.then(|| Pinned::new(registry, &name, &version, sha256).ok()).flatten()
     }
 
     fn good(&mut self, key: &str, result: &Result<(), InvalidValue>) -> bool {

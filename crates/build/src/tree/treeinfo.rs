@@ -7,12 +7,7 @@ use package::id::{PackageName, Variant};
 use super::buildinfo::{Placed, read_variant};
 use super::document::{Fields, Reader};
 
-const KEYS: [&str; 4] = [
-    "bootstrap_package_list",
-    "core_package_list",
-    "exclude",
-    "variants",
-];
+const KEYS: [&str; 4] = ["bootstrap_package_list", "core_package_list", "exclude", "variants"];
 
 /// The content of a `treeinfo.json`.
 #[derive(Debug, Clone, Default)]
@@ -62,9 +57,7 @@ impl TreeInfo {
 
     /// The variant that `name` has in this set.
     pub fn variant(&self, name: &PackageName) -> Variant {
-        self.variants
-            .get(name)
-            .map_or(Variant::Default, |variant| variant.value.clone())
+        self.variants.get(name).map_or(Variant::Default, |variant| variant.value.clone())
     }
 }
 
@@ -75,10 +68,7 @@ fn names(reader: &mut Reader<'_>, fields: Fields<'_>, key: &str) -> Vec<Placed<P
     let items = reader.list(node, key);
     let names = items.iter().filter_map(|item| {
         let value = reader.parse(item, key)?;
-        Some(Placed {
-            value,
-            place: reader.place(&item.span),
-        })
+        Some(Placed { value, place: reader.place(&item.span) })
     });
     names.collect()
 }
@@ -96,13 +86,7 @@ fn variants(reader: &mut Reader<'_>, fields: Fields<'_>) -> BTreeMap<PackageName
             Err(error) => reader.error(&key.span, format!("variants: {error}"), None),
             Ok(name) => {
                 if let Some(value) = read_variant(reader, node) {
-                    variants.insert(
-                        name,
-                        Placed {
-                            value,
-                            place: reader.place(&key.span),
-                        },
-                    );
+                    variants.insert(name, Placed { value, place: reader.place(&key.span) });
                 }
             }
         }

@@ -87,16 +87,8 @@ fn a_root_that_was_changed_is_refused() {
     world.session().unwrap();
     fs_err::write(root.join("opt/other/file"), "changed").unwrap();
     let error = world.session().unwrap_err();
-    assert!(
-        error.to_string().contains("`distribution.toml` says"),
-        "{error}"
-    );
-    assert!(
-        error
-            .hint()
-            .unwrap()
-            .contains("put its digest into `distribution.toml`")
-    );
+    assert!(error.to_string().contains("`distribution.toml` says"), "{error}");
+    assert!(error.hint().unwrap().contains("put its digest into `distribution.toml`"));
 }
 
 #[test]
@@ -130,10 +122,7 @@ fn packages_come_from_a_remote_cache_of_the_same_root_after_they_are_verified() 
         let watcher = Watcher::default();
         assert_eq!(ours.build_watched(&watcher)["a"], "built");
         let warnings = watcher.warnings.into_inner().unwrap();
-        assert!(
-            warnings[0].starts_with("not taken from the remote cache: "),
-            "{warnings:?}"
-        );
+        assert!(warnings[0].starts_with("not taken from the remote cache: "), "{warnings:?}");
         assert_eq!(fs_err::read(ours.archive("a")).unwrap(), good);
     }
 }

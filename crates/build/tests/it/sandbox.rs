@@ -33,11 +33,7 @@ fn greeter() -> (TcpListener, String) {
 fn a_script_cannot_reach_the_network() {
     let (listener, script) = greeter();
     listener.set_nonblocking(true).unwrap();
-    let report = report(
-        &[],
-        "",
-        &format!("{script}\ntail -n +3 /proc/net/dev | cut -d: -f1"),
-    );
+    let report = report(&[], "", &format!("{script}\ntail -n +3 /proc/net/dev | cut -d: -f1"));
     assert!(report.contains("silence"), "{report}");
     assert!(listener.accept().is_err(), "somebody connected");
     assert_eq!(report.lines().last().unwrap().trim(), "lo", "{report}");
@@ -53,19 +49,14 @@ fn a_package_that_asks_for_network_gets_it_and_is_marked_impure() {
     });
     let world = World::new(&[
         ("probe/buildinfo.json", r#"{"network":true}"#),
-        (
-            "probe/build",
-            &format!("#!/bin/bash\nexec > $PKG_PATH/report 2>&1\n{script}\n"),
-        ),
+        ("probe/build", &format!("#!/bin/bash\nexec > $PKG_PATH/report 2>&1\n{script}\n")),
     ]);
     assert_eq!(world.build()["probe"], "built");
     server.join().unwrap();
     assert_eq!(world.text("probe", "report"), "heard hello\n");
     let session = world.session().unwrap();
     let plan = world.plan();
-    let record = session
-        .cache
-        .lookup(&plan.identities[&plan.order[0]].id, &plan.order[0].variant);
+    let record = session.cache.lookup(&plan.identities[&plan.order[0]].id, &plan.order[0].variant);
     assert!(record.unwrap().impure);
 }
 
@@ -78,14 +69,7 @@ fn a_script_can_write_only_to_its_own_places() {
         mount -t tmpfs none /usr 2>/dev/null && echo mounted; mknod /tmp/d b 8 0 2>/dev/null && echo device; true";
     let dep = [("dep/buildinfo.json", ""), ("dep/build", SCRIPT)];
     let report = report(&dep, r#"{"requires":["dep"]}"#, body);
-    let id = report
-        .lines()
-        .last()
-        .unwrap()
-        .rsplit('/')
-        .next()
-        .unwrap()
-        .to_owned();
+    let id = report.lines().last().unwrap().rsplit('/').next().unwrap().to_owned();
     assert_eq!(
         report.replace(&id, "ID"),
         "may write to /tmp\nmay write to /var/tmp\nmay write to /pkg/src\nmay write to /opt/mesosphere/packages/ID\n"
@@ -137,12 +121,7 @@ fn files_that_are_not_for_everybody_are_hidden() {
         "",
         "for f in shadow gshadow; do if [ -e /etc/$f ]; then wc -c < /etc/$f || echo refused; fi; done; find /etc -type f ! -perm -004 -size +0c",
     );
-    assert!(
-        report
-            .lines()
-            .all(|line| line.trim() == "0" || line == "refused"),
-        "{report}"
-    );
+    assert!(report.lines().all(|line| line.trim() == "0" || line == "refused"), "{report}");
 }
 
 #[test]
@@ -151,11 +130,7 @@ fn places_and_variables_are_those_of_the_reference_and_fixed() {
         echo $PKG_NAME $PKG_VARIANT $(basename $PKG_PATH) $PKG_ID $SOURCE_DATE_EPOCH $LC_ALL $HOME; \
         test $PKG_ID = $PKG_NAME--$PKG_VERSION && test $NUM_CORES -ge 1 && echo consistent; ls $PKG_PATH /pkg/src";
     let report = report(&[], "", body);
-    let id = report
-        .split_whitespace()
-        .find(|word| word.starts_with("probe--"))
-        .unwrap()
-        .to_owned();
+    let id = report.split_whitespace().find(|word| word.starts_with("probe--")).unwrap().to_owned();
     insta::assert_snapshot!(report.replace(&id, "ID"), @"
     0022
     /pkg/src

@@ -45,17 +45,11 @@ fn two_clean_builds_in_different_folders_give_the_same_bytes() {
     ];
     let worlds = [World::new(&files), World::new(&files)];
     let long_ago = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-    let touched = fs_err::File::options()
-        .write(true)
-        .open(worlds[1].tree().join("a/extra/data"))
-        .unwrap();
+    let touched =
+        fs_err::File::options().write(true).open(worlds[1].tree().join("a/extra/data")).unwrap();
     touched.file().set_modified(long_ago).unwrap();
     for world in &worlds {
-        assert!(
-            world.build().values().all(|outcome| outcome == "built"),
-            "{:?}",
-            world.build()
-        );
+        assert!(world.build().values().all(|outcome| outcome == "built"), "{:?}", world.build());
     }
     for name in ["a", "b"] {
         let [one, two] = [0, 1].map(|at: usize| fs_err::read(worlds[at].archive(name)).unwrap());
@@ -69,10 +63,7 @@ fn a_second_build_does_nothing() {
     assert_eq!(world.build()["a"], "built");
     let watcher = Watcher::new(|package, step| panic!("{package} {step:?}"));
     let outcomes = world.build_watched(&watcher);
-    assert!(
-        outcomes.values().all(|outcome| outcome == "cached"),
-        "{outcomes:?}"
-    );
+    assert!(outcomes.values().all(|outcome| outcome == "cached"), "{outcomes:?}");
 }
 
 #[test]
@@ -109,10 +100,7 @@ fn a_failure_shows_the_log_and_lets_the_independent_rest_go_on() {
     let plan = session.plan(&Selection::Everything).unwrap();
     let report = session.build(&plan, &Watcher::default()).unwrap();
     let outcomes = crate::world::outcomes(&report);
-    assert_eq!(
-        outcomes["bad"],
-        "failed: the build script failed with exit status: 3"
-    );
+    assert_eq!(outcomes["bad"], "failed: the build script failed with exit status: 3");
     assert_eq!(outcomes["needs"], "skipped: bad");
     assert_eq!(outcomes["needs-too"], "skipped: bad");
     assert_eq!(outcomes["other"], "built");
@@ -127,10 +115,7 @@ fn a_failure_shows_the_log_and_lets_the_independent_rest_go_on() {
     assert!(
         !session
             .cache
-            .archive(
-                &plan.identities[&report.packages[0].0].id,
-                &Variant::Default
-            )
+            .archive(&plan.identities[&report.packages[0].0].id, &Variant::Default)
             .exists()
     );
     world.write(&[("bad/build", SCRIPT)]);
@@ -168,35 +153,25 @@ fn cancelling_ends_the_script_at_once_and_leaves_a_usable_cache() {
     assert_eq!(outcomes["slow"], "cancelled");
     // The namespace ends with its first process; the kernel then ends the rest.
     let is_left = || {
-        processes()
-            .iter()
-            .any(|command| command.contains("611.25") || command.contains("612.25"))
+        processes().iter().any(|command| command.contains("611.25") || command.contains("612.25"))
     };
     let ended = Instant::now();
     while is_left() {
-        assert!(
-            ended.elapsed() < Duration::from_secs(10),
-            "the script still runs"
-        );
+        assert!(ended.elapsed() < Duration::from_secs(10), "the script still runs");
         std::thread::yield_now();
     }
     world.assert_cache_is_whole();
     world.cancel = package::Cancel::new();
     world.write(&[("slow/build", SCRIPT)]);
     let outcomes = world.build();
-    assert_eq!(
-        (outcomes["quick"].as_str(), outcomes["slow"].as_str()),
-        ("cached", "built")
-    );
+    assert_eq!((outcomes["quick"].as_str(), outcomes["slow"].as_str()), ("cached", "built"));
 }
 
 /// The command lines of all processes of the machine.
 fn processes() -> Vec<String> {
     let entries = fs_err::read_dir("/proc").unwrap().flatten();
     let commands = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
-    commands
-        .map(|command| String::from_utf8_lossy(&command).into_owned())
-        .collect()
+    commands.map(|command| String::from_utf8_lossy(&command).into_owned()).collect()
 }
 
 #[test]
@@ -213,10 +188,7 @@ fn a_second_build_of_the_same_tree_waits_for_the_first() {
                 if (package, step) == ("b", Step::Building) {
                     building.lock().unwrap().send(()).unwrap();
                     // Goes on only when the second one says that it waits.
-                    wait.lock()
-                        .unwrap()
-                        .recv_timeout(Duration::from_mins(1))
-                        .unwrap();
+                    wait.lock().unwrap().recv_timeout(Duration::from_mins(1)).unwrap();
                 }
             });
             assert_eq!(world.build_watched(&first)["a"], "built");
@@ -236,6 +208,7 @@ fn a_second_build_of_the_same_tree_waits_for_the_first() {
 type Change<'a> = (&'a str, &'a dyn Fn(&World));
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of changes")]
 fn the_id_covers_everything_that_a_build_can_see_and_nothing_else() {
     use std::os::unix::fs::PermissionsExt as _;
     let files = [
@@ -267,58 +240,41 @@ fn the_id_covers_everything_that_a_build_can_see_and_nothing_else() {
     };
     let same: [Change<'_>; 4] = [
         ("the address of a source", &|world| {
-            world.write(&[(
-                "a/buildinfo.json",
-                &source("url", "https://two.invalid/f", sum),
-            )])
+            world.write(&[("a/buildinfo.json", &source("url", "https://two.invalid/f", sum))]);
         }),
         ("blanks in buildinfo.json", &|world| {
             world.write(&[(
                 "a/buildinfo.json",
                 &format!(" {} ", source("url", "https://one.invalid/f", sum)),
-            )])
+            )]);
         }),
-        ("the umask of a checkout", &|world| {
-            set_mode(world, "a/extra/f", 0o664)
-        }),
+        ("the umask of a checkout", &|world| set_mode(world, "a/extra/f", 0o664)),
         ("another package that is not required", &|world| {
-            world.write(&[("c/buildinfo.json", ""), ("c/build", SCRIPT)])
+            world.write(&[("c/buildinfo.json", ""), ("c/build", SCRIPT)]);
         }),
     ];
     for (what, change) in same {
         assert_eq!(id_after(change), before, "{what}");
     }
     let different: [Change<'_>; 11] = [
-        ("the script", &|world| {
-            world.write(&[("a/build", "#!/bin/sh\n")])
-        }),
-        ("a file in extra", &|world| {
-            world.write(&[("a/extra/f", "y")])
-        }),
-        ("the mode of a file in extra", &|world| {
-            set_mode(world, "a/extra/f", 0o755)
-        }),
-        ("a file beside the script", &|world| {
-            world.write(&[("a/beside", "y")])
-        }),
-        ("an empty folder", &|world| {
-            fs_err::create_dir(world.tree().join("a/extra/d")).unwrap()
-        }),
+        ("the script", &|world| world.write(&[("a/build", "#!/bin/sh\n")])),
+        ("a file in extra", &|world| world.write(&[("a/extra/f", "y")])),
+        ("the mode of a file in extra", &|world| set_mode(world, "a/extra/f", 0o755)),
+        ("a file beside the script", &|world| world.write(&[("a/beside", "y")])),
+        ("an empty folder", &|world| fs_err::create_dir(world.tree().join("a/extra/d")).unwrap()),
         ("the kind of a source", &|world| {
             world.write(&[(
                 "a/buildinfo.json",
                 &source("url_extract", "https://one.invalid/f.tar.gz", sum),
-            )])
+            )]);
         }),
         ("the content of a source", &|world| {
             world.write(&[(
                 "a/buildinfo.json",
                 &source("url", "https://one.invalid/f", &sum.replace('3', "4")),
-            )])
+            )]);
         }),
-        ("a dependency", &|world| {
-            world.write(&[("b/build", "#!/bin/sh\n")])
-        }),
+        ("a dependency", &|world| world.write(&[("b/build", "#!/bin/sh\n")])),
         ("the environment", &|world| {
             world.write(&[(
                 "a/buildinfo.json",
@@ -326,19 +282,19 @@ fn the_id_covers_everything_that_a_build_can_see_and_nothing_else() {
                     .replace('{', "{\"environment\":{},")
                     .replacen("\"environment\":{},", "\"environment\":{\"A\":\"1\"},", 1)
                     .replace("{\"environment\":{},", "{"),
-            )])
+            )]);
         }),
         ("the install root", &|world| {
             world.write(&[(
                 "distribution.toml",
                 "name = \"dcos\"\nversion = \"1\"\ninstall_root = \"/opt/other\"\n",
-            )])
+            )]);
         }),
         ("the folder of units", &|world| {
             world.write(&[(
                 "distribution.toml",
                 "name = \"dcos2\"\nversion = \"1\"\ninstall_root = \"/opt/mesosphere\"\n",
-            )])
+            )]);
         }),
     ];
     for (what, change) in different {
@@ -359,10 +315,7 @@ fn explaining_names_what_changed() {
             .collect::<Vec<_>>()
     };
     let never = vec!["it was never built".to_owned()];
-    assert_eq!(
-        explained(),
-        [("b".to_owned(), never.clone()), ("a".to_owned(), never)]
-    );
+    assert_eq!(explained(), [("b".to_owned(), never.clone()), ("a".to_owned(), never)]);
     world.build();
     assert!(explained().iter().all(|(_, reasons)| reasons.is_empty()));
     world.write(&[("b/extra/new", "")]);
@@ -371,15 +324,9 @@ fn explaining_names_what_changed() {
         [
             (
                 "b".to_owned(),
-                vec![
-                    "file `extra` is new".to_owned(),
-                    "file `extra/new` is new".to_owned()
-                ]
+                vec!["file `extra` is new".to_owned(), "file `extra/new` is new".to_owned()]
             ),
-            (
-                "a".to_owned(),
-                vec!["dependency `b` will be another one".to_owned()]
-            ),
+            ("a".to_owned(), vec!["dependency `b` will be another one".to_owned()]),
         ]
     );
     fs_err::remove_dir_all(world.tree().join("b/extra")).unwrap();
@@ -392,48 +339,25 @@ fn results_that_cannot_be_packages_are_refused_with_the_reason_and_not_kept() {
     let script =
         |body: &str| format!("#!/bin/sh\nset -e\nmkdir -p $PKG_PATH/dcos.target.wants\n{body}\n");
     for (info, body, expected) in [
-        (
-            "",
-            "rmdir $PKG_PATH/dcos.target.wants",
-            "the build script put nothing into `$PKG_PATH`",
-        ),
+        ("", "rmdir $PKG_PATH/dcos.target.wants", "the build script put nothing into `$PKG_PATH`"),
         (
             "",
             "touch $PKG_PATH/dcos.target.wants/dcos.target",
             "a name that belongs to the installation itself",
         ),
-        (
-            "",
-            "mkdir $PKG_PATH/dcos.target.wants/a.d",
-            "a folder among its units",
-        ),
-        (
-            "",
-            "mkfifo $PKG_PATH/pipe",
-            "`pipe`: it is a device, pipe or socket",
-        ),
+        ("", "mkdir $PKG_PATH/dcos.target.wants/a.d", "a folder among its units"),
+        ("", "mkfifo $PKG_PATH/pipe", "`pipe`: it is a device, pipe or socket"),
         (
             "",
             "mkdir $PKG_PATH/etc $PKG_PATH/etc_master; touch $PKG_PATH/etc/x $PKG_PATH/etc_master/x",
             "`etc/x` is brought by",
         ),
-        (
-            r#"{"sysctl":{"a":{"net.x":1}}}"#,
-            "touch $PKG_PATH/x",
-            "no `.service` file",
-        ),
-        (
-            r#"{"sysctl":{"a":{"net.x":1}}}"#,
-            "touch $PKG_PATH/b.service",
-            "names the service `a`",
-        ),
+        (r#"{"sysctl":{"a":{"net.x":1}}}"#, "touch $PKG_PATH/x", "no `.service` file"),
+        (r#"{"sysctl":{"a":{"net.x":1}}}"#, "touch $PKG_PATH/b.service", "names the service `a`"),
     ] {
         let world = World::new(&[("a/buildinfo.json", info), ("a/build", &script(body))]);
         let outcomes = world.build();
-        assert!(
-            outcomes["a"].contains(expected),
-            "expected {expected:?}: {outcomes:?}"
-        );
+        assert!(outcomes["a"].contains(expected), "expected {expected:?}: {outcomes:?}");
         assert!(!world.archive("a").exists());
     }
 }
@@ -447,10 +371,7 @@ fn a_folder_that_changes_during_the_build_is_noticed() {
         }
     });
     let outcomes = world.build_watched(&watcher);
-    assert!(
-        outcomes["b"].contains("changed after the build began"),
-        "{outcomes:?}"
-    );
+    assert!(outcomes["b"].contains("changed after the build began"), "{outcomes:?}");
 }
 
 #[test]
@@ -461,47 +382,21 @@ fn variants_are_packages_of_their_own_and_windows_ones_are_zip_files() {
         ("a/windows.buildinfo.json", r#"{"build_script":"build"}"#),
         ("b/buildinfo.json", r#"{"requires":["a"]}"#),
         ("b/build", SCRIPT),
-        (
-            "windows.treeinfo.json",
-            r#"{"core_package_list":["a"],"variants":{"a":"windows"}}"#,
-        ),
+        ("windows.treeinfo.json", r#"{"core_package_list":["a"],"variants":{"a":"windows"}}"#),
     ]);
     let outcomes = world.build();
-    assert_eq!(
-        outcomes.keys().collect::<Vec<_>>(),
-        ["a", "a (windows)", "b"]
-    );
-    assert!(
-        outcomes.values().all(|outcome| outcome == "built"),
-        "{outcomes:?}"
-    );
+    assert_eq!(outcomes.keys().collect::<Vec<_>>(), ["a", "a (windows)", "b"]);
+    assert!(outcomes.values().all(|outcome| outcome == "built"), "{outcomes:?}");
     assert!(world.archive("a (windows)").extension() == Some("zip"));
-    assert!(
-        world
-            .text("a (windows)", "pkginfo.json")
-            .contains(r#""variant":"windows""#)
-    );
-    assert!(
-        world
-            .text("a", "pkginfo.json")
-            .contains(r#""variant":null"#)
-    );
-    let complete = world
-        .tree()
-        .join("cache/complete/windows.complete.latest.json");
-    assert!(
-        fs_err::read_to_string(complete)
-            .unwrap()
-            .contains("\"packages\":[\n    \"a--")
-    );
+    assert!(world.text("a (windows)", "pkginfo.json").contains(r#""variant":"windows""#));
+    assert!(world.text("a", "pkginfo.json").contains(r#""variant":null"#));
+    let complete = world.tree().join("cache/complete/windows.complete.latest.json");
+    assert!(fs_err::read_to_string(complete).unwrap().contains("\"packages\":[\n    \"a--"));
 }
 
 #[test]
 fn an_upstream_tree_fills_in_whole_packages() {
-    let world = World::new(&[
-        ("a/buildinfo.json", r#"{"requires":["b"]}"#),
-        ("a/build", SCRIPT),
-    ]);
+    let world = World::new(&[("a/buildinfo.json", r#"{"requires":["b"]}"#), ("a/build", SCRIPT)]);
     let upstream = World::new(&[]);
     let files = [
         ("packages/a/buildinfo.json", "{}", 0o644),
@@ -518,11 +413,7 @@ fn an_upstream_tree_fills_in_whole_packages() {
             .current_dir(upstream.path())
             .output()
             .unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
     git(&["init", "-q", "-b", "main"]);
@@ -535,10 +426,7 @@ fn an_upstream_tree_fills_in_whole_packages() {
     );
     world.write(&[("upstream.json", &json)]);
     let outcomes = world.build();
-    assert_eq!(
-        (outcomes["a"].as_str(), outcomes["b"].as_str()),
-        ("built", "built")
-    );
+    assert_eq!((outcomes["a"].as_str(), outcomes["b"].as_str()), ("built", "built"));
 }
 
 #[test]
@@ -551,10 +439,7 @@ fn unknown_packages_and_sets_are_errors() {
     assert_eq!(error.hint().as_deref(), Some("did you mean `b`?"));
     let variant = Variant::Named("fast".parse().unwrap());
     let error = session.plan(&Selection::Set(variant)).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "there is no `fast.treeinfo.json` in the tree"
-    );
+    assert_eq!(error.to_string(), "there is no `fast.treeinfo.json` in the tree");
 }
 
 #[test]
@@ -569,25 +454,17 @@ fn a_package_says_what_it_was_made_from_but_not_where_sources_came_from() {
     assert!(info.contains("3a6eb0790f39ac87c94f3856b2dd2c5d110e6811602261a9a923d3bb23adc8b7"));
     assert!(!info.contains("file:"), "{info}");
     let (_, manifest) = archive::read_manifest(&world.archive("b")).unwrap();
-    let paths: Vec<&str> = manifest
-        .entries()
-        .keys()
-        .map(package::path::PackagePath::as_str)
-        .collect();
-    assert_eq!(
-        paths,
-        ["bin", "bin/b", "buildinfo.full.json", "pkginfo.json"]
-    );
+    let paths: Vec<&str> =
+        manifest.entries().keys().map(package::path::PackagePath::as_str).collect();
+    assert_eq!(paths, ["bin", "bin/b", "buildinfo.full.json", "pkginfo.json"]);
 }
 
 #[test]
 fn a_tree_of_the_references_size_and_shape_builds() {
     let folder = tempfile::tempdir().unwrap();
     let into = camino::Utf8Path::from_path(folder.path()).unwrap();
-    let options = testing::tree::Options {
-        checksum: testing::tree::Checksum::Sha1,
-        source_bytes: 2000,
-    };
+    let options =
+        testing::tree::Options { checksum: testing::tree::Checksum::Sha1, source_bytes: 2000 };
     let tree = testing::tree::generate(into, options).unwrap();
     let session = build::Session::open(build::Options {
         tree,

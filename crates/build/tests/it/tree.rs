@@ -19,16 +19,9 @@ fn tree(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let root = Utf8Path::from_path(folder.path()).unwrap();
     let mode = |path: &str| {
-        if path.ends_with("build") {
-            0o755
-        } else {
-            0o644
-        }
+        if path.ends_with("build") { 0o755 } else { 0o644 }
     };
-    let files: Vec<_> = files
-        .iter()
-        .map(|(path, text)| (*path, *text, mode(path)))
-        .collect();
+    let files: Vec<_> = files.iter().map(|(path, text)| (*path, *text, mode(path))).collect();
     write_files(root, &files).unwrap();
     folder
 }
@@ -44,10 +37,7 @@ fn load(root: &Utf8Path) -> String {
     let place = |found: &Diagnostic| found.place.as_ref().map(|place| (place.line, place.column));
     found.sort_by_key(|found| (found.file.clone(), place(found)));
     let shown: Vec<String> = found.iter().map(show).collect();
-    shown
-        .join("\n")
-        .replace(&format!("{root}/"), "")
-        .replace(root.as_str(), ".")
+    shown.join("\n").replace(&format!("{root}/"), "").replace(root.as_str(), ".")
 }
 
 /// One line, and one more for the help.
@@ -56,13 +46,7 @@ fn show(found: &Diagnostic) -> String {
     if found.severity == Severity::Warning {
         text.push_str("warning: ");
     }
-    text.push_str(
-        &Diagnostic {
-            help: None,
-            ..found.clone()
-        }
-        .to_string(),
-    );
+    text.push_str(&Diagnostic { help: None, ..found.clone() }.to_string());
     if let Some(help) = &found.help {
         write!(text, "\n  help: {help}").unwrap();
     }
@@ -71,19 +55,14 @@ fn show(found: &Diagnostic) -> String {
 
 /// The mistakes of a tree of text files.
 fn mistakes(files: &[(&str, &str)]) -> String {
-    let files: Vec<_> = files
-        .iter()
-        .map(|(path, text)| (*path, text.as_bytes()))
-        .collect();
+    let files: Vec<_> = files.iter().map(|(path, text)| (*path, text.as_bytes())).collect();
     let folder = tree(&files);
     load(Utf8Path::from_path(folder.path()).unwrap())
 }
 
 /// The mistakes of a tree whose package `a` has each of these as its `buildinfo.json`.
 fn of_buildinfo(texts: &[&str]) -> String {
-    each(texts, |text| {
-        mistakes(&[("a/buildinfo.json", text), ("a/build", "")])
-    })
+    each(texts, |text| mistakes(&[("a/buildinfo.json", text), ("a/build", "")]))
 }
 
 /// Each text with what it is answered.
@@ -139,10 +118,7 @@ fn a_package_cannot_require_itself_in_any_variant() {
     let files = [
         ("a/buildinfo.json", r#"{"requires": ["a"]}"#),
         ("a/build", ""),
-        (
-            "b/buildinfo.json",
-            r#"{"requires": [{"name": "b", "variant": "x"}]}"#,
-        ),
+        ("b/buildinfo.json", r#"{"requires": [{"name": "b", "variant": "x"}]}"#),
         ("b/build", ""),
         ("b/x.buildinfo.json", ""),
         ("b/x.build", ""),
@@ -156,10 +132,7 @@ fn a_package_cannot_require_itself_in_any_variant() {
 #[test]
 fn no_package_needs_two_variants_of_another_one() {
     let files = [
-        (
-            "a/buildinfo.json",
-            r#"{"requires": ["b", {"name": "c", "variant": "x"}]}"#,
-        ),
+        ("a/buildinfo.json", r#"{"requires": ["b", {"name": "c", "variant": "x"}]}"#),
         ("a/build", ""),
         ("b/buildinfo.json", r#"{"requires": ["c"]}"#),
         ("b/build", ""),
@@ -227,11 +200,7 @@ fn a_folder_without_packages_is_no_tree() {
     ");
     let folder = tree(&[]);
     let missing = Utf8Path::from_path(folder.path()).unwrap().join("missing");
-    assert!(
-        load(&missing).starts_with("cannot read the tree: "),
-        "{}",
-        load(&missing)
-    );
+    assert!(load(&missing).starts_with("cannot read the tree: "), "{}", load(&missing));
 }
 
 #[test]
@@ -253,10 +222,7 @@ fn sha1_and_docker_are_warnings() {
 #[test]
 fn ten_mistakes_in_several_files_are_reported_in_one_go() {
     let files = [
-        (
-            "distribution.toml",
-            "name = 'atoll'\nversion = '1'\ninstall_root = 'opt'\n",
-        ),
+        ("distribution.toml", "name = 'atoll'\nversion = '1'\ninstall_root = 'opt'\n"),
         ("treeinfo.json", r#"{"exclude": "b", "variant": {}}"#),
         (
             "a/buildinfo.json",
@@ -292,10 +258,8 @@ fn ten_mistakes_in_several_files_are_reported_in_one_go() {
 fn a_tree_of_the_reference_loads_unchanged_and_makes_two_sets() {
     let folder = tempfile::tempdir().unwrap();
     let root = Utf8Path::from_path(folder.path()).unwrap();
-    let options = testing::tree::Options {
-        checksum: testing::tree::Checksum::Sha1,
-        source_bytes: 10,
-    };
+    let options =
+        testing::tree::Options { checksum: testing::tree::Checksum::Sha1, source_bytes: 10 };
     let tree = testing::tree::generate(root, options).unwrap();
     let session = Session::open(build::Options {
         tree,
@@ -311,48 +275,30 @@ fn a_tree_of_the_reference_loads_unchanged_and_makes_two_sets() {
     .unwrap();
     let warnings = &session.tree.warnings;
     assert!(
-        warnings
-            .iter()
-            .all(|found| found.message == "this source is verified with SHA-1 only"),
+        warnings.iter().all(|found| found.message == "this source is verified with SHA-1 only"),
         "{warnings:?}"
     );
     assert_eq!(warnings.len(), 68 + 45, "each source with a checksum");
 
     let plan = session.plan(&Selection::Everything).unwrap();
     assert_eq!(plan.order.len(), 81);
-    let counts = plan.sets.iter().map(|set| {
-        (
-            set.variant.to_string(),
-            set.order.len(),
-            set.bootstrap.len(),
-        )
-    });
+    let counts =
+        plan.sets.iter().map(|set| (set.variant.to_string(), set.order.len(), set.bootstrap.len()));
     assert_eq!(
         counts.collect::<Vec<_>>(),
-        [
-            ("installer".to_owned(), 28, 28),
-            ("<default>".to_owned(), 81, 28)
-        ]
+        [("installer".to_owned(), 28, 28), ("<default>".to_owned(), 81, 28)]
     );
     for (at, key) in plan.order.iter().enumerate() {
         let requires = &session.tree.components[key].info.requires;
         let is_before = |name| plan.order[..at].iter().any(|earlier| earlier.name == name);
-        assert!(
-            requires
-                .iter()
-                .all(|require| is_before(require.value.name.clone())),
-            "{key}"
-        );
+        assert!(requires.iter().all(|require| is_before(require.value.name.clone())), "{key}");
     }
 }
 
 #[test]
 fn a_set_that_names_a_package_without_default_variant_must_say_which() {
     let files = [
-        (
-            "treeinfo.json",
-            "{\n \"core_package_list\": [\"a\", \"b\"]}",
-        ),
+        ("treeinfo.json", "{\n \"core_package_list\": [\"a\", \"b\"]}"),
         ("a/buildinfo.json", ""),
         ("a/build", ""),
         ("b/x.buildinfo.json", ""),

@@ -24,12 +24,7 @@ impl World {
     /// A tree of these files; everything named `build` can be executed.
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let world = Self {
-            folder,
-            cancel: Cancel::new(),
-            jobs: 2,
-            cache_url: None,
-        };
+        let world = Self { folder, cancel: Cancel::new(), jobs: 2, cache_url: None };
         world.write(files);
         world
     }
@@ -45,16 +40,9 @@ impl World {
     /// Writes or replaces files of the tree.
     pub(crate) fn write(&self, files: &[(&str, &str)]) {
         let mode = |path: &str| {
-            if path.ends_with("build") {
-                0o755
-            } else {
-                0o644
-            }
+            if path.ends_with("build") { 0o755 } else { 0o644 }
         };
-        let files: Vec<_> = files
-            .iter()
-            .map(|(path, text)| (*path, *text, mode(path)))
-            .collect();
+        let files: Vec<_> = files.iter().map(|(path, text)| (*path, *text, mode(path))).collect();
         write_files(&self.tree(), &files).unwrap();
     }
 
@@ -85,33 +73,21 @@ impl World {
     }
 
     pub(crate) fn plan(&self) -> Plan {
-        self.session()
-            .unwrap()
-            .plan(&Selection::Everything)
-            .unwrap()
+        self.session().unwrap().plan(&Selection::Everything).unwrap()
     }
 
     /// The ids of all packages, by name.
     pub(crate) fn ids(&self) -> BTreeMap<String, String> {
         let plan = self.plan();
-        plan.identities
-            .iter()
-            .map(|(key, found)| (key.to_string(), found.id.to_string()))
-            .collect()
+        plan.identities.iter().map(|(key, found)| (key.to_string(), found.id.to_string())).collect()
     }
 
     /// The archive of the package `key`, which is built.
     pub(crate) fn archive(&self, name: &str) -> Utf8PathBuf {
         let session = self.session().unwrap();
         let plan = session.plan(&Selection::Everything).unwrap();
-        let key = plan
-            .order
-            .iter()
-            .find(|key| key.to_string() == name)
-            .unwrap();
-        session
-            .cache
-            .archive(&plan.identities[key].id, &key.variant)
+        let key = plan.order.iter().find(|key| key.to_string() == name).unwrap();
+        session.cache.archive(&plan.identities[key].id, &key.variant)
     }
 
     /// The text of a file of a built package.
@@ -143,11 +119,7 @@ pub(crate) fn outcomes(report: &Report) -> BTreeMap<String, String> {
         Ended::Skipped(needed) => format!("skipped: {needed}"),
         Ended::Cancelled => "cancelled".to_owned(),
     };
-    report
-        .packages
-        .iter()
-        .map(|(key, ended)| (key.to_string(), outcome(ended)))
-        .collect()
+    report.packages.iter().map(|(key, ended)| (key.to_string(), outcome(ended))).collect()
 }
 
 /// Keeps the warnings and calls `on_step` at every step.
@@ -164,10 +136,7 @@ impl Default for Watcher {
 
 impl<F: Fn(&str, Step) + Sync> Watcher<F> {
     pub(crate) fn new(on_step: F) -> Self {
-        Self {
-            warnings: Mutex::default(),
-            on_step,
-        }
+        Self { warnings: Mutex::default(), on_step }
     }
 }
 

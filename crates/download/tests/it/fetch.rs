@@ -50,37 +50,27 @@ impl Bench {
         url: &str,
         checksum: impl Into<Option<Checksum>>,
     ) -> Result<Fetched, DownloadError> {
-        let options = Options {
-            checksum: checksum.into(),
-            ..Options::new(&self.cancel)
-        };
-        self.downloader
-            .fetch(&url.parse().unwrap(), &self.target(), &options)
+        let options = Options { checksum: checksum.into(), ..Options::new(&self.cancel) };
+        self.downloader.fetch(&url.parse().unwrap(), &self.target(), &options)
     }
 
     /// The names in the folder, sorted.
     fn left(&self) -> Vec<String> {
         let entries = self.folder().read_dir_utf8().unwrap();
-        let mut names: Vec<_> = entries
-            .map(|entry| entry.unwrap().file_name().to_owned())
-            .collect();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().to_owned()).collect();
         names.sort();
         names
     }
 
     fn ranges(&self) -> Vec<Option<String>> {
         let requests = self.server.requests();
-        requests
-            .iter()
-            .map(|request| request.header("range").map(str::to_owned))
-            .collect()
+        requests.iter().map(|request| request.header("range").map(str::to_owned)).collect()
     }
 }
 
 fn content() -> Vec<u8> {
-    (0..400_000_u32)
-        .map(|n| n.wrapping_mul(n).to_le_bytes()[1])
-        .collect()
+    (0..400_000_u32).map(|n| n.wrapping_mul(n).to_le_bytes()[1]).collect()
 }
 
 fn sha256(bytes: &[u8]) -> Checksum {
@@ -111,13 +101,7 @@ fn a_file_arrives_whole_and_alone() {
 #[test]
 fn a_cut_download_is_continued_where_it_was_cut() {
     let bench = Bench::new();
-    bench.server.on(
-        "/file",
-        [
-            Answer::file(content()).cut_after(150_000),
-            Answer::file(content()),
-        ],
-    );
+    bench.server.on("/file", [Answer::file(content()).cut_after(150_000), Answer::file(content())]);
     bench.get(sha256(&content())).unwrap();
     assert_eq!(fs_err::read(bench.target()).unwrap(), content());
     assert_eq!(bench.ranges(), [None, Some("bytes=150000-".to_owned())]);
@@ -125,19 +109,15 @@ fn a_cut_download_is_continued_where_it_was_cut() {
 
 #[test]
 fn without_checksum_only_an_entity_tag_allows_to_continue() {
-    for (tag, second) in [
-        (None, None),
-        (Some("W/\"a\""), None),
-        (Some("\"a\""), Some("bytes=150000-".to_owned())),
-    ] {
+    for (tag, second) in
+        [(None, None), (Some("W/\"a\""), None), (Some("\"a\""), Some("bytes=150000-".to_owned()))]
+    {
         let bench = Bench::new();
         let answer = || match tag {
             Some(tag) => Answer::file(content()).header("ETag", tag),
             None => Answer::file(content()),
         };
-        bench
-            .server
-            .on("/file", [answer().cut_after(150_000), answer()]);
+        bench.server.on("/file", [answer().cut_after(150_000), answer()]);
         bench.get(None).unwrap();
         assert_eq!(fs_err::read(bench.target()).unwrap(), content());
         assert_eq!(bench.ranges(), [None, second], "{tag:?}");
@@ -148,9 +128,7 @@ fn without_checksum_only_an_entity_tag_allows_to_continue() {
 fn a_server_that_ignores_ranges_sends_the_file_again() {
     let bench = Bench::new();
     let answer = || Answer::file(content()).ignoring_ranges();
-    bench
-        .server
-        .on("/file", [answer().cut_after(150_000), answer()]);
+    bench.server.on("/file", [answer().cut_after(150_000), answer()]);
     bench.get(sha256(&content())).unwrap();
     assert_eq!(fs_err::read(bench.target()).unwrap(), content());
     assert_eq!(bench.ranges().len(), 2);
@@ -162,9 +140,7 @@ fn a_file_that_changed_in_between_is_never_mixed() {
     new.reverse();
     for careless in [false, true] {
         let bench = Bench::new();
-        let old = Answer::file(content())
-            .header("ETag", "\"old\"")
-            .cut_after(150_000);
+        let old = Answer::file(content()).header("ETag", "\"old\"").cut_after(150_000);
         let mut changed = Answer::file(new.clone()).header("ETag", "\"new\"");
         if careless {
             changed = changed.ignoring_conditions();
@@ -181,23 +157,15 @@ fn a_file_that_changed_in_between_is_never_mixed() {
 #[test]
 fn a_part_of_an_earlier_run_is_used_if_the_checksum_confirms_it() {
     for (left, requests) in [
-        (
-            content()[..1000].to_vec(),
-            vec![Some("bytes=1000-".to_owned())],
-        ),
+        (content()[..1000].to_vec(), vec![Some("bytes=1000-".to_owned())]),
         (vec![7; 1000], vec![Some("bytes=1000-".to_owned()), None]),
-        (
-            vec![7; 500_000],
-            vec![Some("bytes=500000-".to_owned()), None],
-        ),
+        (vec![7; 500_000], vec![Some("bytes=500000-".to_owned()), None]),
     ] {
         let bench = Bench::new();
         bench.server.on("/file", [Answer::file(content())]);
         fs_err::write(format!("{}.part", bench.target()), left).unwrap();
         if requests.len() == 2 && requests[0].as_deref() == Some("bytes=500000-") {
-            bench
-                .server
-                .on("/file", [Answer::status(416), Answer::file(content())]);
+            bench.server.on("/file", [Answer::status(416), Answer::file(content())]);
         }
         bench.get(sha256(&content())).unwrap();
         assert_eq!(fs_err::read(bench.target()).unwrap(), content());
@@ -220,15 +188,10 @@ fn a_server_in_trouble_is_asked_again() {
     for status in [408, 429, 500, 503] {
         let bench = Bench::new();
         let trouble = || Answer::status(status).header("Retry-After", "3600");
-        bench
-            .server
-            .on("/file", [trouble(), trouble(), Answer::file("ok")]);
+        bench.server.on("/file", [trouble(), trouble(), Answer::file("ok")]);
         let started = Instant::now();
         bench.get(None).unwrap();
-        assert!(
-            started.elapsed() < Duration::from_mins(1),
-            "Retry-After has a bound"
-        );
+        assert!(started.elapsed() < Duration::from_mins(1), "Retry-After has a bound");
         assert_eq!(bench.server.requests().len(), 3);
     }
 }
@@ -266,14 +229,9 @@ fn a_missing_file_is_not_asked_for_again() {
 #[test]
 fn a_body_that_stays_short_is_an_error() {
     let bench = Bench::new();
-    bench
-        .server
-        .on("/file", [Answer::file("0123456789").cut_after(4)]);
+    bench.server.on("/file", [Answer::file("0123456789").cut_after(4)]);
     let error = bench.get(None).unwrap_err();
-    assert!(
-        chain(&error).ends_with("the connection ended after 4 of 10 bytes"),
-        "{error:?}"
-    );
+    assert!(chain(&error).ends_with("the connection ended after 4 of 10 bytes"), "{error:?}");
     assert!(bench.left().is_empty());
 }
 
@@ -281,9 +239,7 @@ fn a_body_that_stays_short_is_an_error() {
 fn a_cut_body_of_unknown_length_is_noticed() {
     let bench = Bench::new();
     let answer = || Answer::file(content()).chunked().ignoring_ranges();
-    bench
-        .server
-        .on("/file", [answer().cut_after(1000), answer()]);
+    bench.server.on("/file", [answer().cut_after(1000), answer()]);
     bench.get(None).unwrap();
     assert_eq!(fs_err::read(bench.target()).unwrap(), content());
     assert_eq!(bench.server.requests().len(), 2);
@@ -312,44 +268,27 @@ fn a_wrong_file_is_kept_aside() {
 #[test]
 fn cancelling_ends_a_stalled_download_at_once() {
     let bench = Bench::new();
-    bench.server.on(
-        "/file",
-        [Answer::file(content()).stall(Duration::from_secs(4))],
-    );
+    bench.server.on("/file", [Answer::file(content()).stall(Duration::from_secs(4))]);
     let cancel = bench.cancel.clone();
     let raise = |progress: download::Progress| {
         assert_eq!(progress.total_bytes, Some(400_000));
         cancel.cancel();
     };
     let checksum = Some(sha256(&content()));
-    let options = Options {
-        checksum,
-        progress: &raise,
-        ..Options::new(&bench.cancel)
-    };
+    let options = Options { checksum, progress: &raise, ..Options::new(&bench.cancel) };
     let url = bench.server.url("/file").parse().unwrap();
     let started = Instant::now();
-    let error = bench
-        .downloader
-        .fetch(&url, &bench.target(), &options)
-        .unwrap_err();
+    let error = bench.downloader.fetch(&url, &bench.target(), &options).unwrap_err();
     assert!(matches!(error, DownloadError::Cancelled(_)), "{error:?}");
     assert!(started.elapsed() < Duration::from_secs(3));
-    assert_eq!(
-        bench.left(),
-        ["file.part"],
-        "what arrived is kept for the next run"
-    );
+    assert_eq!(bench.left(), ["file.part"], "what arrived is kept for the next run");
 }
 
 #[test]
 fn cancelling_ends_the_wait_for_the_next_attempt() {
     let bench = Bench::new();
     bench.server.on("/file", [Answer::status(503)]);
-    let settings = Settings {
-        backoff_first: Duration::from_hours(1),
-        ..Settings::default()
-    };
+    let settings = Settings { backoff_first: Duration::from_hours(1), ..Settings::default() };
     let cancel = bench.cancel.clone();
     std::thread::scope(|scope| {
         let server = &bench.server;
@@ -362,10 +301,7 @@ fn cancelling_ends_the_wait_for_the_next_attempt() {
         let url = bench.server.url("/file").parse().unwrap();
         let options = Options::new(&bench.cancel);
         let result = Downloader::new(settings).fetch(&url, &bench.target(), &options);
-        assert!(
-            matches!(result, Err(DownloadError::Cancelled(_))),
-            "{result:?}"
-        );
+        assert!(matches!(result, Err(DownloadError::Cancelled(_))), "{result:?}");
     });
     assert!(bench.left().is_empty());
 }
@@ -373,31 +309,13 @@ fn cancelling_ends_the_wait_for_the_next_attempt() {
 #[test]
 fn a_silent_server_is_given_up() {
     let bench = Bench::new();
-    bench.server.on(
-        "/file",
-        [Answer::file(content()).stall(Duration::from_secs(2))],
-    );
+    bench.server.on("/file", [Answer::file(content()).stall(Duration::from_secs(2))]);
     let idle_timeout = Duration::from_millis(100);
-    let settings = Settings {
-        idle_timeout,
-        attempts_max: 1,
-        ..Settings::default()
-    };
+    let settings = Settings { idle_timeout, attempts_max: 1, ..Settings::default() };
     let url = bench.server.url("/file").parse().unwrap();
     let options = Options::new(&bench.cancel);
-    let error = Downloader::new(settings)
-        .fetch(&url, &bench.target(), &options)
-        .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            DownloadError::Failed {
-                fault: Fault::Idle { .. },
-                ..
-            }
-        ),
-        "{error:?}"
-    );
+    let error = Downloader::new(settings).fetch(&url, &bench.target(), &options).unwrap_err();
+    assert!(matches!(error, DownloadError::Failed { fault: Fault::Idle { .. }, .. }), "{error:?}");
     assert!(chain(&error).ends_with("nothing arrived for 0.1 seconds"));
     assert!(bench.left().is_empty());
 }
@@ -409,14 +327,9 @@ fn a_file_over_the_limit_is_refused() {
     let local = bench.folder().join("local");
     fs_err::write(&local, "0123456789").unwrap();
     for url in [bench.server.url("/file"), format!("file://{local}")] {
-        let options = Options {
-            size_max_bytes: 9,
-            ..Options::new(&bench.cancel)
-        };
-        let error = bench
-            .downloader
-            .fetch(&url.parse().unwrap(), &bench.target(), &options)
-            .unwrap_err();
+        let options = Options { size_max_bytes: 9, ..Options::new(&bench.cancel) };
+        let error =
+            bench.downloader.fetch(&url.parse().unwrap(), &bench.target(), &options).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!("cannot download `{url}`: it is larger than the limit of 9 bytes")
@@ -430,10 +343,7 @@ fn redirects_are_followed_to_a_limit() {
     let bench = Bench::new();
     bench.server.on("/file", [Answer::redirect("/moved")]);
     bench.server.on("/moved", [Answer::file("ok")]);
-    assert_eq!(
-        bench.get(None).unwrap().url.as_str(),
-        bench.server.url("/moved")
-    );
+    assert_eq!(bench.get(None).unwrap().url.as_str(), bench.server.url("/moved"));
     bench.server.on("/moved", [Answer::redirect("/file")]);
     let error = bench.get(None).unwrap_err();
     assert!(chain(&error).ends_with("too many redirects"), "{error:?}");
@@ -451,10 +361,7 @@ fn file_urls_are_copied_and_verified() {
     fs_err::remove_file(bench.target()).unwrap();
 
     let error = bench.get_from(&url, sha256(b"other")).unwrap_err();
-    assert!(
-        matches!(error, DownloadError::WrongChecksum { .. }),
-        "{error:?}"
-    );
+    assert!(matches!(error, DownloadError::WrongChecksum { .. }), "{error:?}");
     assert_eq!(bench.left(), ["file.corrupt", "local"]);
 }
 
@@ -464,9 +371,7 @@ fn a_file_url_without_file_says_so() {
     let path = bench.folder().join("absent");
     let error = bench.get_from(&format!("file://{path}"), None).unwrap_err();
     assert!(
-        chain(&error).starts_with(&format!(
-            "cannot download `file://{path}`: failed to open file"
-        )),
+        chain(&error).starts_with(&format!("cannot download `file://{path}`: failed to open file")),
         "{}",
         chain(&error)
     );
@@ -482,22 +387,15 @@ fn a_file_url_without_file_says_so() {
 #[test]
 fn other_schemes_are_refused_and_credentials_hidden() {
     let bench = Bench::new();
-    let error = bench
-        .get_from("ftp://user:secret@host/file", None)
-        .unwrap_err();
+    let error = bench.get_from("ftp://user:secret@host/file", None).unwrap_err();
     assert_eq!(
         error.to_string(),
         "cannot download `ftp://***@host/file`: expected a URL that starts with `http:`, `https:` \
          or `file:`"
     );
-    let url = bench
-        .server
-        .url("/file")
-        .replace("http://", "http://user:secret@");
+    let url = bench.server.url("/file").replace("http://", "http://user:secret@");
     let error = bench.get_from(&url, None).unwrap_err();
     assert!(!format!("{} {error:?}", chain(&error)).contains("secret"));
-    let sent = bench.server.requests()[0]
-        .header("authorization")
-        .map(str::to_owned);
+    let sent = bench.server.requests()[0].header("authorization").map(str::to_owned);
     assert_eq!(sent.as_deref(), Some("Basic dXNlcjpzZWNyZXQ="));
 }

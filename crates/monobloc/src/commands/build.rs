@@ -72,23 +72,15 @@ pub(crate) fn run(
     arguments: &BuildArgs,
     output: &Output,
 ) -> Result<Outcome, Failure> {
-    let variant = arguments
-        .variant
-        .as_deref()
-        .map(parse_variant)
-        .transpose()?;
+    let variant = arguments.variant.as_deref().map(parse_variant).transpose()?;
     let selection = match (&arguments.shell, arguments.packages.as_slice(), variant) {
-        (Some(package), _, variant) => Selection::Packages(vec![(
-            package.clone(),
-            Some(variant.unwrap_or(Variant::Default)),
-        )]),
+        (Some(package), _, variant) => {
+            Selection::Packages(vec![(package.clone(), Some(variant.unwrap_or(Variant::Default)))])
+        }
         (None, [], None) => Selection::Everything,
         (None, [], Some(variant)) => Selection::Set(variant),
         (None, packages, variant) => Selection::Packages(
-            packages
-                .iter()
-                .map(|package| (package.clone(), variant.clone()))
-                .collect(),
+            packages.iter().map(|package| (package.clone(), variant.clone())).collect(),
         ),
     };
     let options = Options {
@@ -116,9 +108,7 @@ pub(crate) fn run(
             session.tree.components[key].info.build_script
         ));
         let terminal = context.variable("TERM").unwrap_or("dumb");
-        session
-            .shell(&plan, key, terminal, &progress)
-            .map_err(failure)?;
+        session.shell(&plan, key, terminal, &progress).map_err(failure)?;
         return Ok(Outcome::Done);
     }
     let report = if arguments.fetch_only {
@@ -138,9 +128,7 @@ pub(crate) fn options(context: &Context, tree: &camino::Utf8Path) -> Result<Opti
     let epoch = match context.variable("SOURCE_DATE_EPOCH") {
         None => 0,
         Some(text) => text.parse().map_err(|_| {
-            Failure::usage(format!(
-                "`SOURCE_DATE_EPOCH` is `{text}`, expected seconds since 1970"
-            ))
+            Failure::usage(format!("`SOURCE_DATE_EPOCH` is `{text}`, expected seconds since 1970"))
         })?,
     };
     Ok(Options {
@@ -217,25 +205,15 @@ fn explain(session: &Session, plan: &Plan, output: &Output) -> Result<Outcome, F
         }
     }
     let (count, all) = (to_build.len(), explanations.len());
-    output.line(&format!(
-        "{count} of {} would be built",
-        plural(all, "package")
-    ))?;
+    output.line(&format!("{count} of {} would be built", plural(all, "package")))?;
     Ok(Outcome::Done)
 }
 
 fn show(session: &Session, report: &Report, output: &Output) -> Result<Outcome, Failure> {
-    let outcome = if report.is_success() {
-        Outcome::Done
-    } else {
-        Outcome::Failed
-    };
+    let outcome = if report.is_success() { Outcome::Done } else { Outcome::Failed };
     if output.is_json() {
-        let packages: Vec<Value> = report
-            .packages
-            .iter()
-            .map(|(key, ended)| package_json(session, key, ended))
-            .collect();
+        let packages: Vec<Value> =
+            report.packages.iter().map(|(key, ended)| package_json(session, key, ended)).collect();
         output.json(&json!({
             "schema": "monobloc.build/1",
             "success": report.is_success(),
@@ -245,44 +223,22 @@ fn show(session: &Session, report: &Report, output: &Output) -> Result<Outcome, 
         }))?;
         return Ok(outcome);
     }
-    let count = |is: fn(&Ended) -> bool| {
-        report
-            .packages
-            .iter()
-            .filter(|(_, ended)| is(ended))
-            .count()
-    };
+    let count =
+        |is: fn(&Ended) -> bool| report.packages.iter().filter(|(_, ended)| is(ended)).count();
     let counts = [
-        (
-            count(|ended| matches!(ended, Ended::Made(_, build::event::How::Built))),
-            "built",
-        ),
+        (count(|ended| matches!(ended, Ended::Made(_, build::event::How::Built))), "built"),
         (
             count(|ended| matches!(ended, Ended::Made(_, build::event::How::Remote))),
             "from the remote cache",
         ),
-        (
-            count(|ended| matches!(ended, Ended::Made(_, build::event::How::Cached))),
-            "up to date",
-        ),
-        (
-            count(|ended| matches!(ended, Ended::Fetched)),
-            "with all sources in the cache",
-        ),
+        (count(|ended| matches!(ended, Ended::Made(_, build::event::How::Cached))), "up to date"),
+        (count(|ended| matches!(ended, Ended::Fetched)), "with all sources in the cache"),
         (count(|ended| matches!(ended, Ended::Failed(_))), "failed"),
-        (
-            count(|ended| matches!(ended, Ended::Skipped(_))),
-            "not tried",
-        ),
-        (
-            count(|ended| matches!(ended, Ended::Cancelled)),
-            "cancelled",
-        ),
+        (count(|ended| matches!(ended, Ended::Skipped(_))), "not tried"),
+        (count(|ended| matches!(ended, Ended::Cancelled)), "cancelled"),
     ];
     let shown = counts.iter().filter(|(count, _)| *count > 0);
-    let shown: Vec<String> = shown
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
+    let shown: Vec<String> = shown.map(|(count, what)| format!("{count} {what}")).collect();
     output.line(&format!(
         "{}: {} ({})",
         plural(report.packages.len(), "package"),
@@ -294,19 +250,14 @@ fn show(session: &Session, report: &Report, output: &Output) -> Result<Outcome, 
         _ => None,
     });
     let (archives, impure) = made.fold((0, 0), |(size, impure), record| {
-        (
-            size + record.archive_bytes,
-            impure + usize::from(record.impure),
-        )
+        (size + record.archive_bytes, impure + usize::from(record.impure))
     });
     if archives > 0 {
         let folder = session.cache.root().join("packages");
         output.line(&format!("{} in {folder}", bytes(archives)))?;
     }
     if impure > 0 {
-        output.line(&format!(
-            "{impure} impure: built with access to the network"
-        ))?;
+        output.line(&format!("{impure} impure: built with access to the network"))?;
     }
     Ok(outcome)
 }

@@ -17,12 +17,7 @@ pub(crate) struct CompletionsArgs {
 
 pub(crate) fn run(arguments: &CompletionsArgs, output: &Output) -> Result<Outcome, Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(
-        arguments.shell,
-        &mut Cli::command(),
-        "monobloc",
-        &mut script,
-    );
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "monobloc", &mut script);
     output.raw(&script)?;
     Ok(Outcome::Done)
 }

@@ -18,11 +18,7 @@ use crate::render::Output;
 
 /// Runs the command that the arguments name, and reports how it ended.
 pub(crate) fn run(context: &Context) -> ExitCode {
-    let called = context
-        .arguments
-        .first()
-        .and_then(|name| name.to_str())
-        .map(Utf8Path::new);
+    let called = context.arguments.first().and_then(|name| name.to_str()).map(Utf8Path::new);
     if called.and_then(Utf8Path::file_stem) == Some("mkpanda") {
         let arguments = compat::mkpanda::MkpandaArgs::parse_from(&context.arguments);
         return compat::mkpanda::run(context, &arguments);
@@ -46,10 +42,7 @@ pub(crate) fn run(context: &Context) -> ExitCode {
 
 /// Help and version are answers; anything else is wrong use, in JSON for those who asked for it.
 fn wrong_use(context: &Context, error: &clap::Error) -> ExitCode {
-    let wants_json = context
-        .arguments
-        .iter()
-        .any(|argument| argument == OsStr::new("--json"));
+    let wants_json = context.arguments.iter().any(|argument| argument == OsStr::new("--json"));
     if wants_json && error.use_stderr() {
         let text = error.render().to_string();
         let message = text.trim().trim_start_matches("error: ").to_owned();

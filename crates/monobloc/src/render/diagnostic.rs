@@ -11,16 +11,9 @@ pub(super) fn render(found: &Diagnostic) -> String {
     };
     let file = found.file.as_str();
     let mut group = match &found.place {
-        None => level
-            .primary_title(&found.message)
-            .element(annotate_snippets::Origin::path(file)),
+        None => level.primary_title(&found.message).element(annotate_snippets::Origin::path(file)),
         Some(place) => {
-            let start: usize = place
-                .text
-                .chars()
-                .take(place.column - 1)
-                .map(char::len_utf8)
-                .sum();
+            let start: usize = place.text.chars().take(place.column - 1).map(char::len_utf8).sum();
             let length: usize = place
                 .text
                 .chars()

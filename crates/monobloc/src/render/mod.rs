@@ -82,21 +82,11 @@ impl Output {
             if diagnostics[..at].iter().any(|earlier| same(found, earlier)) {
                 continue;
             }
-            let more = diagnostics[at + 1..]
-                .iter()
-                .filter(|later| same(found, later))
-                .count();
-            let more = if more == 0 {
-                String::new()
-            } else {
-                format!("... and {more} more like this\n")
-            };
+            let more = diagnostics[at + 1..].iter().filter(|later| same(found, later)).count();
+            let more =
+                if more == 0 { String::new() } else { format!("... and {more} more like this\n") };
             // Standard error may be closed; then nobody wants to know.
-            drop(writeln!(
-                anstream::stderr(),
-                "{}\n{more}",
-                diagnostic::render(found)
-            ));
+            drop(writeln!(anstream::stderr(), "{}\n{more}", diagnostic::render(found)));
         }
     }
 
@@ -122,19 +112,12 @@ fn written(result: io::Result<()>) -> Result<(), Failure> {
 }
 
 fn talk(style: Style, label: &str, message: &str) {
-    drop(writeln!(
-        anstream::stderr(),
-        "{style}{label}:{style:#} {message}"
-    ));
+    drop(writeln!(anstream::stderr(), "{style}{label}:{style:#} {message}"));
 }
 
 /// `1 package`, `2 packages`.
 pub(crate) fn plural(count: usize, noun: &str) -> String {
-    if count == 1 {
-        format!("1 {noun}")
-    } else {
-        format!("{count} {noun}s")
-    }
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 /// A size as people read it.

@@ -30,27 +30,14 @@ impl Progress {
     /// Bars if somebody watches and nobody parses.
     pub(crate) fn new(context: &Context, output: &Output) -> Self {
         let interactive = context.interactive && !output.is_json();
-        let target = if interactive {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        Self {
-            bars: MultiProgress::with_draw_target(target),
-            interactive,
-            state: Mutex::default(),
-        }
+        let target =
+            if interactive { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        Self { bars: MultiProgress::with_draw_target(target), interactive, state: Mutex::default() }
     }
 
     /// Takes the bars away.
     pub(crate) fn finish(&self) {
-        if let Some(total) = self
-            .state
-            .lock()
-            .expect("rendering does not panic")
-            .total
-            .take()
-        {
+        if let Some(total) = self.state.lock().expect("rendering does not panic").total.take() {
             total.finish_and_clear();
         }
     }
@@ -58,8 +45,7 @@ impl Progress {
     /// A line that stays.
     fn say(&self, line: &str) {
         // Without bars to keep in place; standard error may be closed, then nobody wants to know.
-        self.bars
-            .suspend(|| drop(writeln!(anstream::stderr(), "{line}")));
+        self.bars.suspend(|| drop(writeln!(anstream::stderr(), "{line}")));
     }
 
     fn step(&self, key: &PackageKey, step: Step) {
@@ -97,10 +83,8 @@ impl Progress {
     }
 
     fn failed(&self, key: &PackageKey, failure: &Failure) {
-        let mut lines = vec![format!(
-            "{ERROR}failed:{ERROR:#} {key}: {}",
-            failure.causes.join(": ")
-        )];
+        let mut lines =
+            vec![format!("{ERROR}failed:{ERROR:#} {key}: {}", failure.causes.join(": "))];
         lines.extend(failure.log_tail.iter().map(|line| format!("  | {line}")));
         if let Some(log) = &failure.log {
             lines.push(format!("  the whole log: {log}"));
@@ -124,11 +108,7 @@ impl Observer for Progress {
             Event::Waiting => self.say("waiting for another build of this tree to end"),
             Event::Planned { packages } => self.plan(*packages),
             Event::Step { key, step } => self.step(key, *step),
-            Event::Downloaded {
-                key,
-                bytes: done,
-                total,
-            } => {
+            Event::Downloaded { key, bytes: done, total } => {
                 let state = self.state.lock().expect("rendering does not panic");
                 if let Some((bar, _)) = state.running.get(*key) {
                     bar.set_message(match total {
@@ -140,19 +120,10 @@ impl Observer for Progress {
             Event::Warning { key, message } => {
                 self.say(&format!("{WARNING}warning:{WARNING:#} {key}: {message}"));
             }
-            Event::Finished {
-                key,
-                record,
-                how,
-                took,
-            } => {
+            Event::Finished { key, record, how, took } => {
                 self.ended(key);
                 let size = bytes(record.archive_bytes);
-                let impure = if record.impure {
-                    ", impure: it could use the network"
-                } else {
-                    ""
-                };
+                let impure = if record.impure { ", impure: it could use the network" } else { "" };
                 match how {
                     How::Cached => {}
                     How::Remote => self.say(&format!("got {} ({size})", record.id)),
@@ -177,9 +148,7 @@ impl Observer for Progress {
             }
             Event::Skipped { key, needed } => {
                 self.ended(key);
-                self.say(&format!(
-                    "{WARNING}not tried:{WARNING:#} {key} needs {needed}"
-                ));
+                self.say(&format!("{WARNING}not tried:{WARNING:#} {key} needs {needed}"));
             }
         }
     }

@@ -420,10 +420,7 @@ fn a_variant_of_the_tree_is_built_alone() {
 #[test]
 fn offline_a_source_that_is_not_in_the_cache_is_an_error() {
     let env = TestEnv::of_tree(&GOOD);
-    env.write_tree(&[(
-        "base/buildinfo.json",
-        &with_source("https://host.invalid/data"),
-    )]);
+    env.write_tree(&[("base/buildinfo.json", &with_source("https://host.invalid/data"))]);
     assert_snapshot!(env.run(&["build", "tree", "--offline"]), @"
     exit: 1
     --- stdout
@@ -474,10 +471,7 @@ fn fetch_only_fills_the_cache_for_a_build_without_network() {
     fetched base
     "#);
     assert_eq!(env.names("cache/monobloc"), ["sources"]);
-    assert!(
-        !env.path("tree/cache/packages").exists(),
-        "nothing was built"
-    );
+    assert!(!env.path("tree/cache/packages").exists(), "nothing was built");
     assert_snapshot!(env.run(&["build", "tree", "--offline"]), @"
     exit: 0
     --- stdout
@@ -505,10 +499,7 @@ fn a_wrong_hash_keeps_the_bad_file_aside() {
     --- stderr
     failed: base: source `base`: cannot fetch url source `file://data`: `file://[TEMP]/tree/base/data` is not the expected file: expected sha256 [DIGEST], found [DIGEST], kept as `[TEMP]/cache/monobloc/sources/sha256/66/[DIGEST].corrupt`
     ");
-    assert_eq!(
-        env.read(&format!("cache/monobloc/sources/sha256/66/{DATA}.corrupt")),
-        "other\n"
-    );
+    assert_eq!(env.read(&format!("cache/monobloc/sources/sha256/66/{DATA}.corrupt")), "other\n");
 }
 
 #[test]

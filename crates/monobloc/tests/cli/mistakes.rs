@@ -11,10 +11,7 @@ fn env() -> TestEnv {
             "{\n  \"requires\": [\"base\"],\n  \"enviroment\": {\"GREETING\": \"hällo\"}, \"network\": \"ja\"\n}\n",
         ),
         ("app/build", SCRIPT),
-        (
-            "base/buildinfo.json",
-            "{\n  \"docker\": \"dcos/builder\",\n",
-        ),
+        ("base/buildinfo.json", "{\n  \"docker\": \"dcos/builder\",\n"),
         ("base/build", SCRIPT),
         ("base/xbuildinfo.json", ""),
     ])
@@ -111,10 +108,7 @@ fn every_mistake_is_in_the_json_document() {
 #[test]
 fn warnings_do_not_stop_a_build() {
     let env = TestEnv::of_tree(&[
-        (
-            "app/buildinfo.json",
-            "{\n  \"docker\": \"dcos/builder\"\n}\n",
-        ),
+        ("app/buildinfo.json", "{\n  \"docker\": \"dcos/builder\"\n}\n"),
         ("app/build", SCRIPT),
         ("base/buildinfo.json", ""),
         ("base/build", SCRIPT),

@@ -169,10 +169,7 @@ fn one_set_of_a_tree_is_built_alone() {
     --- stderr
     hint: there are: small, default
     ");
-    assert_eq!(
-        env.names("tree/cache/complete"),
-        ["small.complete.latest.json"]
-    );
+    assert_eq!(env.names("tree/cache/complete"), ["small.complete.latest.json"]);
 }
 
 #[test]
@@ -190,15 +187,9 @@ fn mkbootstrap_writes_the_files_that_installers_look_for() {
     ");
     let id = env.read("tree/cache/bootstrap/bootstrap.latest");
     let small_id = env.read("tree/cache/bootstrap/small.bootstrap.latest");
-    let mut names = vec![
-        "bootstrap.latest".to_owned(),
-        "small.bootstrap.latest".to_owned(),
-    ];
+    let mut names = vec!["bootstrap.latest".to_owned(), "small.bootstrap.latest".to_owned()];
     for id in [&id, &small_id] {
-        names.extend([
-            format!("{id}.active.json"),
-            format!("{id}.bootstrap.tar.zst"),
-        ]);
+        names.extend([format!("{id}.active.json"), format!("{id}.bootstrap.tar.zst")]);
     }
     names.sort();
     assert_eq!(env.names("tree/cache/bootstrap"), names);
@@ -210,10 +201,7 @@ fn mkbootstrap_writes_the_files_that_installers_look_for() {
     ]
     "#);
     let complete = env.read("tree/cache/complete/complete.latest.json");
-    assert!(
-        complete.contains(&format!("\"bootstrap\":\"{id}\"")),
-        "{complete}"
-    );
+    assert!(complete.contains(&format!("\"bootstrap\":\"{id}\"")), "{complete}");
     let small = env.read("tree/cache/complete/small.complete.latest.json");
     assert_snapshot!(small, @r#"
     {
@@ -236,11 +224,7 @@ fn the_bootstrap_is_an_install_root_without_units() {
     let list = String::from_utf8(list.stdout).unwrap();
     let tops: std::collections::BTreeSet<_> = list
         .lines()
-        .filter_map(|path| {
-            Utf8Path::new(path)
-                .components()
-                .find(|part| part.as_str() != ".")
-        })
+        .filter_map(|path| Utf8Path::new(path).components().find(|part| part.as_str() != "."))
         .collect();
     assert_snapshot!(tops.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"), @"
     active

@@ -140,15 +140,9 @@ fn inspect_says_why_it_cannot() {
 #[test]
 fn inspect_reads_a_package_of_the_reference() {
     let env = TestEnv::new();
-    let members = [
-        ("./bin/tool", "#!/bin/sh\n", 0o755),
-        ("./pkginfo.json", r#"{"requires": []}"#, 0o644),
-    ];
-    fs_err::write(
-        env.path("old--1.tar.gz"),
-        testing::archive::tar_gz(&members).unwrap(),
-    )
-    .unwrap();
+    let members =
+        [("./bin/tool", "#!/bin/sh\n", 0o755), ("./pkginfo.json", r#"{"requires": []}"#, 0o644)];
+    fs_err::write(env.path("old--1.tar.gz"), testing::archive::tar_gz(&members).unwrap()).unwrap();
     assert_snapshot!(env.run(&["package", "inspect", "old--1.tar.gz"]), @r#"
     exit: 0
     --- stdout
@@ -179,13 +173,7 @@ fn verify_checks_every_archive_and_goes_on_after_a_bad_one() {
     let good = fs_err::read(env.path("tool--1.tar.zst")).unwrap();
     fs_err::write(env.path("cut--1.tar.zst"), &good[..good.len() - 20]).unwrap();
     fs_err::write(env.path("text--1.tar.zst"), "text").unwrap();
-    let archives = [
-        "package",
-        "verify",
-        "cut--1.tar.zst",
-        "text--1.tar.zst",
-        "tool--1.tar.zst",
-    ];
+    let archives = ["package", "verify", "cut--1.tar.zst", "text--1.tar.zst", "tool--1.tar.zst"];
     assert_snapshot!(env.run(&archives), @"
     exit: 1
     --- stdout
@@ -226,10 +214,7 @@ fn verify_checks_every_archive_and_goes_on_after_a_bad_one() {
 #[test]
 fn verify_finds_content_that_the_manifest_does_not_have() {
     let env = env();
-    env.pack(
-        "other--1.tar.zst",
-        &[("bin/tool", "#!/bin/sh\n# and more\n", 0o755)],
-    );
+    env.pack("other--1.tar.zst", &[("bin/tool", "#!/bin/sh\n# and more\n", 0o755)]);
     // The manifest of one package before the content of another one.
     let script = "mkdir a b && tar -I zstd -xf tool--1.tar.zst -C a && tar -I zstd -xf other--1.tar.zst -C b && \
                   cp a/manifest.json b && cd b && tar -I zstd -cf ../mixed--1.tar.zst manifest.json bin pkginfo.json";

@@ -16,20 +16,8 @@ fn env() -> TestEnv {
     env
 }
 
-const SIGN: [&str; 5] = [
-    "package",
-    "sign",
-    "--secret-key",
-    "ours.key",
-    "tool--1.tar.zst",
-];
-const VERIFY: [&str; 5] = [
-    "package",
-    "verify",
-    "--public-key",
-    "ours.pub",
-    "tool--1.tar.zst",
-];
+const SIGN: [&str; 5] = ["package", "sign", "--secret-key", "ours.key", "tool--1.tar.zst"];
+const VERIFY: [&str; 5] = ["package", "verify", "--public-key", "ours.pub", "tool--1.tar.zst"];
 
 #[test]
 fn keygen_makes_two_keys_and_never_overwrites_one() {
@@ -42,11 +30,7 @@ fn keygen_makes_two_keys_and_never_overwrites_one() {
     --- stderr
     ");
     assert_eq!(
-        fs_err::metadata(env.path("release.key"))
-            .unwrap()
-            .permissions()
-            .mode()
-            & 0o777,
+        fs_err::metadata(env.path("release.key")).unwrap().permissions().mode() & 0o777,
         0o600
     );
     assert_snapshot!(env.run(&["--json", "package", "keygen", "second"]), @r#"
@@ -141,11 +125,8 @@ fn what_was_not_signed_so_does_not_verify() {
     ");
 
     fs_err::rename(env.path("tool--1.tar.zst"), env.path("other--1.tar.zst")).unwrap();
-    fs_err::rename(
-        env.path("tool--1.tar.zst.minisig"),
-        env.path("other--1.tar.zst.minisig"),
-    )
-    .unwrap();
+    fs_err::rename(env.path("tool--1.tar.zst.minisig"), env.path("other--1.tar.zst.minisig"))
+        .unwrap();
     assert_snapshot!(env.run(&["package", "verify", "--public-key", "ours.pub", "other--1.tar.zst"]), @"
     exit: 1
     --- stdout
@@ -153,10 +134,7 @@ fn what_was_not_signed_so_does_not_verify() {
     --- stderr
     ");
 
-    env.pack(
-        "other--1.tar.zst",
-        &[("bin/tool", "#!/bin/sh\nrm -rf /\n", 0o755)],
-    );
+    env.pack("other--1.tar.zst", &[("bin/tool", "#!/bin/sh\nrm -rf /\n", 0o755)]);
     assert_snapshot!(env.run(&["package", "verify", "--public-key", "ours.pub", "other--1.tar.zst"]), @"
     exit: 1
     --- stdout
@@ -185,19 +163,10 @@ fn without_a_secret_key_nothing_is_signed() {
 fn an_encrypted_key_signs_with_its_password_only() {
     let env = env();
     let with = |arguments: &[&str], password: &str| {
-        show(
-            env.monobloc(arguments)
-                .env("MONOBLOC_KEY_PASSWORD", password),
-        )
+        show(env.monobloc(arguments).env("MONOBLOC_KEY_PASSWORD", password))
     };
     with(&["package", "keygen", "locked"], "secret");
-    let sign = [
-        "package",
-        "sign",
-        "--secret-key",
-        "locked.key",
-        "tool--1.tar.zst",
-    ];
+    let sign = ["package", "sign", "--secret-key", "locked.key", "tool--1.tar.zst"];
     assert_snapshot!(env.run(&sign), @"
     exit: 1
     --- stdout
@@ -229,18 +198,8 @@ fn an_encrypted_key_signs_with_its_password_only() {
 fn the_stock_minisign_verifies_our_signature() {
     let env = env();
     succeed(&mut env.monobloc(&SIGN));
-    succeed(&mut env.command(
-        "tar",
-        &["-I", "zstd", "-xf", "tool--1.tar.zst", "manifest.json"],
-    ));
-    let verify = [
-        "-Vm",
-        "manifest.json",
-        "-x",
-        "tool--1.tar.zst.minisig",
-        "-p",
-        "ours.pub",
-    ];
+    succeed(&mut env.command("tar", &["-I", "zstd", "-xf", "tool--1.tar.zst", "manifest.json"]));
+    let verify = ["-Vm", "manifest.json", "-x", "tool--1.tar.zst.minisig", "-p", "ours.pub"];
     assert_snapshot!(show(&mut env.command("minisign", &verify)), @"
     exit: 0
     --- stdout
@@ -256,14 +215,8 @@ fn the_stock_minisign_verifies_our_signature() {
 #[test]
 fn a_signature_of_the_stock_minisign_verifies() {
     let env = env();
-    succeed(&mut env.command(
-        "minisign",
-        &["-G", "-W", "-p", "stock.pub", "-s", "stock.key"],
-    ));
-    succeed(&mut env.command(
-        "tar",
-        &["-I", "zstd", "-xf", "tool--1.tar.zst", "manifest.json"],
-    ));
+    succeed(&mut env.command("minisign", &["-G", "-W", "-p", "stock.pub", "-s", "stock.key"]));
+    succeed(&mut env.command("tar", &["-I", "zstd", "-xf", "tool--1.tar.zst", "manifest.json"]));
     let sign = [
         "-Sm",
         "manifest.json",
@@ -286,10 +239,7 @@ fn a_signature_of_the_stock_minisign_verifies() {
 #[test]
 fn keys_of_the_stock_minisign_sign_and_verify() {
     let env = env();
-    succeed(&mut env.command(
-        "minisign",
-        &["-G", "-W", "-p", "stock.pub", "-s", "stock.key"],
-    ));
+    succeed(&mut env.command("minisign", &["-G", "-W", "-p", "stock.pub", "-s", "stock.key"]));
     succeed(&mut env.monobloc(&[
         "package",
         "sign",

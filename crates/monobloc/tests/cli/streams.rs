@@ -27,12 +27,9 @@ fn run_unread(command: &mut Command, set_stream: fn(&mut Command, Stdio)) -> i32
 #[test]
 fn output_that_is_no_terminal_holds_no_escape_codes() {
     let env = env();
-    for arguments in [
-        &["build", "tree"][..],
-        &["--help"],
-        &["build", "--wrong"],
-        &["build", "missing"],
-    ] {
+    for arguments in
+        [&["build", "tree"][..], &["--help"], &["build", "--wrong"], &["build", "missing"]]
+    {
         let shown = show(&mut env.monobloc(arguments));
         assert!(!shown.contains('\x1b'), "{arguments:?}: {shown:?}");
     }
@@ -41,20 +38,12 @@ fn output_that_is_no_terminal_holds_no_escape_codes() {
 #[test]
 fn a_terminal_gets_colours_unless_no_color_is_set() {
     let env = env();
-    let command = format!(
-        "{} build tree",
-        assert_cmd::cargo::cargo_bin!("monobloc").display()
-    );
+    let command = format!("{} build tree", assert_cmd::cargo::cargo_bin!("monobloc").display());
     let run = |color: &[(&str, &str)]| {
-        let mut script = env.command(
-            "script",
-            &["--quiet", "--return", "--command", &command, "/dev/null"],
-        );
-        let output = script
-            .env("TERM", "xterm-256color")
-            .envs(color.iter().copied())
-            .output()
-            .unwrap();
+        let mut script =
+            env.command("script", &["--quiet", "--return", "--command", &command, "/dev/null"]);
+        let output =
+            script.env("TERM", "xterm-256color").envs(color.iter().copied()).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
     let is_colour = |text: &str| text.contains("\x1b[1m") || text.contains("\x1b[31m");
@@ -98,24 +87,11 @@ fn a_closed_standard_error_changes_nothing() {
 #[test]
 fn output_that_cannot_be_written_is_a_failure() {
     let env = env();
-    for arguments in [
-        &["build", "tree", "--explain"][..],
-        &["completions", "bash"],
-    ] {
-        let full = fs_err::OpenOptions::new()
-            .write(true)
-            .open("/dev/full")
-            .unwrap();
-        let output = env
-            .monobloc(arguments)
-            .stdout(full.into_parts().0)
-            .output()
-            .unwrap();
+    for arguments in [&["build", "tree", "--explain"][..], &["completions", "bash"]] {
+        let full = fs_err::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = env.monobloc(arguments).stdout(full.into_parts().0).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         let stderr = String::from_utf8(output.stderr).unwrap();
-        assert!(
-            stderr.contains("error: cannot write the output: No space left"),
-            "{stderr}"
-        );
+        assert!(stderr.contains("error: cannot write the output: No space left"), "{stderr}");
     }
 }

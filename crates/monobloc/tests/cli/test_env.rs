@@ -36,19 +36,13 @@ impl TestEnv {
             (r"\b[0-9a-f]{40}\b", "[HASH]"),
             (r"\b\d+(\.\d+)? ([KM]iB|B)\b", "[SIZE]"),
             (r#"_bytes": \d+"#, r#"_bytes": [SIZE]"#),
-            (
-                r" +\d+ buildinfo\.full\.json",
-                "       [SIZE] buildinfo.full.json",
-            ),
+            (r" +\d+ buildinfo\.full\.json", "       [SIZE] buildinfo.full.json"),
             (r"\b\d+\.\d s\b", "[TIME]"),
             (r#""seconds": [0-9.e-]+"#, r#""seconds": [TIME]"#),
         ] {
             settings.add_filter(pattern, shown);
         }
-        Self {
-            folder,
-            _filters: settings.bind_to_scope(),
-        }
+        Self { folder, _filters: settings.bind_to_scope() }
     }
 
     /// One with a tree of these files in `tree`.
@@ -61,31 +55,17 @@ impl TestEnv {
     /// Writes or replaces files of the tree; everything named `build` can be executed.
     pub(crate) fn write_tree(&self, files: &[(&str, &str)]) {
         let mode = |path: &str| {
-            if path.ends_with("build") {
-                0o755
-            } else {
-                0o644
-            }
+            if path.ends_with("build") { 0o755 } else { 0o644 }
         };
-        let files: Vec<_> = files
-            .iter()
-            .map(|(path, text)| (*path, *text, mode(path)))
-            .collect();
+        let files: Vec<_> = files.iter().map(|(path, text)| (*path, *text, mode(path))).collect();
         write_files(&self.path("tree"), &files).unwrap();
     }
 
     /// Packs these files into `name`, with a `pkginfo.json`.
     pub(crate) fn pack(&self, name: &str, files: &[(&str, &str, u32)]) {
         let folder = self.path("to-pack");
-        write_files(
-            &folder,
-            &[(
-                "pkginfo.json",
-                r#"{"requires":["base"],"variant":null}"#,
-                0o644,
-            )],
-        )
-        .unwrap();
+        write_files(&folder, &[("pkginfo.json", r#"{"requires":["base"],"variant":null}"#, 0o644)])
+            .unwrap();
         write_files(&folder, files).unwrap();
         archive::pack(&folder, &self.path(name), &PackOptions::default()).unwrap();
         fs_err::remove_dir_all(folder).unwrap();
@@ -102,9 +82,8 @@ impl TestEnv {
     /// The names of the files in a folder, sorted.
     pub(crate) fn names(&self, folder: &str) -> Vec<String> {
         let entries = self.path(folder).read_dir_utf8().unwrap();
-        let mut names: Vec<_> = entries
-            .map(|entry| entry.unwrap().file_name().to_owned())
-            .collect();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.unwrap().file_name().to_owned()).collect();
         names.sort();
         names
     }
@@ -133,10 +112,7 @@ impl TestEnv {
     }
 
     pub(crate) fn monobloc(&self, arguments: &[&str]) -> Command {
-        self.command(
-            assert_cmd::cargo::cargo_bin!("monobloc").to_str().unwrap(),
-            arguments,
-        )
+        self.command(assert_cmd::cargo::cargo_bin!("monobloc").to_str().unwrap(), arguments)
     }
 
     /// The program under its old name, in a folder.
@@ -168,10 +144,7 @@ pub(crate) fn show(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let [stdout, stderr] =
         [&output.stdout, &output.stderr].map(|bytes| String::from_utf8(bytes.clone()).unwrap());
-    format!(
-        "exit: {}\n--- stdout\n{stdout}--- stderr\n{stderr}",
-        output.status.code().unwrap()
-    )
+    format!("exit: {}\n--- stdout\n{stdout}--- stderr\n{stderr}", output.status.code().unwrap())
 }
 
 /// Runs a command that must succeed.

@@ -13,50 +13,23 @@ pub enum Conflict {
     #[error("two packages of one name: `{first}` and `{second}`")]
     DuplicateName { first: PackageId, second: PackageId },
     #[error("`{package}` requires {require}, which is not in the set")]
-    Missing {
-        package: PackageId,
-        require: Require,
-    },
+    Missing { package: PackageId, require: Require },
     #[error("`{package}` requires {require}, but `{found}` in the set is variant {variant}")]
-    WrongVariant {
-        package: PackageId,
-        require: Require,
-        found: PackageId,
-        variant: Variant,
-    },
+    WrongVariant { package: PackageId, require: Require, found: PackageId, variant: Variant },
     #[error("`{path}` is brought by `{}` ({}) and by `{}` ({})", first.package, first.path, second.package, second.path)]
-    File {
-        path: PackagePath,
-        first: Target,
-        second: Target,
-    },
+    File { path: PackagePath, first: Target, second: Target },
     #[error("`{}` brings `{}`: the installation itself makes `{path}`", target.package, target.path)]
     ReservedFile { path: PackagePath, target: Target },
     #[error("unit `{unit}` is brought by `{}` and by `{}`", first.package, second.package)]
-    Unit {
-        unit: String,
-        first: Target,
-        second: Target,
-    },
+    Unit { unit: String, first: Target, second: Target },
     #[error("`{package}` brings the unit `{unit}`, a name that belongs to the installation itself")]
     ReservedUnit { unit: String, package: PackageId },
     #[error("`{package}` has a folder among its units: `{path}`; only unit files can be there")]
-    UnitFolder {
-        package: PackageId,
-        path: PackagePath,
-    },
+    UnitFolder { package: PackageId, path: PackagePath },
     #[error("environment variable `{variable}` is set by `{first}` and by `{second}`")]
-    Variable {
-        variable: String,
-        first: PackageId,
-        second: PackageId,
-    },
+    Variable { variable: String, first: PackageId, second: PackageId },
     #[error("`{package}` sets the environment variable `{}`: {problem}", variable.escape_debug())]
-    VariableProblem {
-        package: PackageId,
-        variable: String,
-        problem: VariableProblem,
-    },
+    VariableProblem { package: PackageId, variable: String, problem: VariableProblem },
     #[error(
         "sysctl `{setting}` is set to `{first_value}` by `{first}` and to `{second_value}` by `{second}`"
     )]
@@ -70,28 +43,13 @@ pub enum Conflict {
     #[error("`{package}` has sysctl settings but no `.service` file that would apply them")]
     SysctlWithoutService { package: PackageId },
     #[error("`{package}` sets sysctl `{}` to `{}`: not a setting and a value", setting.escape_debug(), value.escape_debug())]
-    SysctlForm {
-        package: PackageId,
-        setting: String,
-        value: String,
-    },
+    SysctlForm { package: PackageId, setting: String, value: String },
     #[error("`{package}` names the group `{group}` but no user")]
-    GroupWithoutUser {
-        package: PackageId,
-        group: GroupName,
-    },
+    GroupWithoutUser { package: PackageId, group: GroupName },
     #[error("user `{user}` is asked to be in different groups by `{first}` and `{second}`")]
-    User {
-        user: UserName,
-        first: PackageId,
-        second: PackageId,
-    },
+    User { user: UserName, first: PackageId, second: PackageId },
     #[error(
         "`{package}` names the user `{user}`: users of this distribution start with `{prefix}`"
     )]
-    UserPrefix {
-        package: PackageId,
-        user: UserName,
-        prefix: String,
-    },
+    UserPrefix { package: PackageId, user: UserName, prefix: String },
 }

@@ -36,11 +36,7 @@ pub(super) fn add(
             let value = value.to_string();
             if let Some(problem) = variable_problem(variable, &value) {
                 let (package, variable) = (member.id.clone(), variable.clone());
-                conflicts.insert(Conflict::VariableProblem {
-                    package,
-                    variable,
-                    problem,
-                });
+                conflicts.insert(Conflict::VariableProblem { package, variable, problem });
             }
             if let Some(first) = owners.insert(variable, member.id) {
                 conflicts.insert(Conflict::Variable {
@@ -77,13 +73,8 @@ pub enum VariableProblem {
 
 /// Tells whether `variable` can be set to `value`.
 pub fn variable_problem(variable: &str, value: &str) -> Option<VariableProblem> {
-    let is_name = variable
-        .bytes()
-        .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        && variable
-            .bytes()
-            .next()
-            .is_some_and(|byte| !byte.is_ascii_digit());
+    let is_name = variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && variable.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
     if RESERVED.contains(&variable) {
         Some(VariableProblem::Reserved)
     } else if !is_name {

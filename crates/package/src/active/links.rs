@@ -40,19 +40,15 @@ pub(super) fn add(
     }
     let reserved = distribution.service_configuration();
     if let Some(target) = active.links.get(&reserved).cloned() {
-        conflicts.insert(Conflict::ReservedFile {
-            path: reserved,
-            target,
-        });
+        conflicts.insert(Conflict::ReservedFile { path: reserved, target });
     }
 }
 
 /// Everything below `FOLDER` and its `FOLDER_ROLE` folders, by the path it would have.
 fn brought(folder: &str, members: &[Member<'_>], roles: &BTreeSet<RoleName>) -> Brought {
     let plain = std::iter::once(folder.to_owned());
-    let sources: Vec<String> = plain
-        .chain(roles.iter().map(|role| format!("{folder}_{role}")))
-        .collect();
+    let sources: Vec<String> =
+        plain.chain(roles.iter().map(|role| format!("{folder}_{role}"))).collect();
     let mut brought = Brought::new();
     for member in members {
         for (path, entry) in member.manifest.entries() {
@@ -62,13 +58,8 @@ fn brought(folder: &str, members: &[Member<'_>], roles: &BTreeSet<RoleName>) -> 
             if !sources.iter().any(|source| source == top) {
                 continue;
             }
-            let at = format!("{folder}/{rest}")
-                .parse()
-                .expect("a part of a valid path is valid");
-            let target = Target {
-                package: member.id.clone(),
-                path: path.clone(),
-            };
+            let at = format!("{folder}/{rest}").parse().expect("a part of a valid path is valid");
+            let target = Target { package: member.id.clone(), path: path.clone() };
             let is_folder = matches!(entry, Entry::Directory { .. });
             brought.entry(at).or_default().push((target, is_folder));
         }
@@ -85,10 +76,7 @@ fn add_folder(
     // Below it everything is reached through the one link.
     let mut linked: Option<String> = None;
     for (path, places) in brought {
-        if linked
-            .as_ref()
-            .is_some_and(|above| path.as_str().starts_with(above))
-        {
+        if linked.as_ref().is_some_and(|above| path.as_str().starts_with(above)) {
             continue;
         }
         match places.as_slice() {
@@ -126,20 +114,10 @@ fn add_units(
         for (target, is_folder) in places {
             if *is_folder {
                 let path = target.path.clone();
-                conflicts.insert(Conflict::UnitFolder {
-                    package: package(target),
-                    path,
-                });
-            } else if distribution
-                .reserved_units()
-                .iter()
-                .any(|reserved| reserved == unit)
-            {
+                conflicts.insert(Conflict::UnitFolder { package: package(target), path });
+            } else if distribution.reserved_units().iter().any(|reserved| reserved == unit) {
                 let unit = unit.to_owned();
-                conflicts.insert(Conflict::ReservedUnit {
-                    unit,
-                    package: package(target),
-                });
+                conflicts.insert(Conflict::ReservedUnit { unit, package: package(target) });
             }
         }
         conflicts.extend(rest.iter().map(|(second, _)| Conflict::Unit {

@@ -79,11 +79,7 @@ impl Active {
         links::add(&mut active, distribution, &members, roles, &mut conflicts);
         environment::add(&mut active, distribution, &members, &mut conflicts);
         settings::add(&mut active, distribution, &members, &mut conflicts);
-        if conflicts.is_empty() {
-            Ok(active)
-        } else {
-            Err(conflicts.into_iter().collect())
-        }
+        if conflicts.is_empty() { Ok(active) } else { Err(conflicts.into_iter().collect()) }
     }
 }
 
@@ -108,26 +104,14 @@ fn check_requires(members: &[Member<'_>], conflicts: &mut BTreeSet<Conflict>) {
     for member in members {
         for require in &member.info.requires {
             let package = member.id.clone();
-            match members
-                .iter()
-                .find(|other| *other.id.name() == require.name)
-            {
+            match members.iter().find(|other| *other.id.name() == require.name) {
                 None => {
-                    conflicts.insert(Conflict::Missing {
-                        package,
-                        require: require.clone(),
-                    });
+                    conflicts.insert(Conflict::Missing { package, require: require.clone() });
                 }
                 // A package of the reference does not say which variant it is.
-                Some(Member {
-                    info:
-                        PkgInfo {
-                            variant: Some(found),
-                            ..
-                        },
-                    id,
-                    ..
-                }) if *found != require.variant => {
+                Some(Member { info: PkgInfo { variant: Some(found), .. }, id, .. })
+                    if *found != require.variant =>
+                {
                     conflicts.insert(Conflict::WrongVariant {
                         package,
                         require: require.clone(),

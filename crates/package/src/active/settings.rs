@@ -23,9 +23,7 @@ pub(super) fn add(
     for member in members {
         let services = services(member.manifest);
         if !member.info.sysctl.is_empty() && services.is_empty() {
-            conflicts.insert(Conflict::SysctlWithoutService {
-                package: member.id.clone(),
-            });
+            conflicts.insert(Conflict::SysctlWithoutService { package: member.id.clone() });
         }
         for (service, settings) in &member.info.sysctl {
             if !services.contains(service.as_str()) {
@@ -51,10 +49,7 @@ pub(super) fn add(
                         second_value: text,
                     });
                 }
-                configuration
-                    .entry(service)
-                    .or_default()
-                    .insert(setting, json!(value));
+                configuration.entry(service).or_default().insert(setting, json!(value));
             }
         }
     }
@@ -68,13 +63,9 @@ fn is_setting(setting: &str) -> bool {
 
 /// The stems of all service files, wherever they lie.
 fn services(manifest: &Manifest) -> BTreeSet<&str> {
-    let files = manifest
-        .entries()
-        .iter()
-        .filter(|(_, entry)| !matches!(entry, Entry::Directory { .. }));
-    files
-        .filter_map(|(path, _)| path.name().strip_suffix(".service"))
-        .collect()
+    let files =
+        manifest.entries().iter().filter(|(_, entry)| !matches!(entry, Entry::Directory { .. }));
+    files.filter_map(|(path, _)| path.name().strip_suffix(".service")).collect()
 }
 
 fn add_users(
@@ -89,32 +80,18 @@ fn add_users(
         match (&member.info.username, &member.info.group) {
             (None, None) => {}
             (None, Some(group)) => {
-                conflicts.insert(Conflict::GroupWithoutUser {
-                    package,
-                    group: group.clone(),
-                });
+                conflicts.insert(Conflict::GroupWithoutUser { package, group: group.clone() });
             }
             (Some(user), group) => {
                 if !distribution.owns_user(user) {
                     let (user, prefix) = (user.clone(), distribution.user_prefix());
-                    conflicts.insert(Conflict::UserPrefix {
-                        package,
-                        user,
-                        prefix,
-                    });
+                    conflicts.insert(Conflict::UserPrefix { package, user, prefix });
                 }
                 let first = *owners.entry(user).or_insert(member.id);
-                let asked = active
-                    .users
-                    .entry(user.clone())
-                    .or_insert_with(|| group.clone());
+                let asked = active.users.entry(user.clone()).or_insert_with(|| group.clone());
                 if asked != group {
                     let (first, second) = (first.clone(), member.id.clone());
-                    conflicts.insert(Conflict::User {
-                        user: user.clone(),
-                        first,
-                        second,
-                    });
+                    conflicts.insert(Conflict::User { user: user.clone(), first, second });
                 }
             }
         }

@@ -86,17 +86,11 @@ impl<'a> Shared<'a> {
     }
 
     fn fail(&self, error: UnpackError) {
-        self.failure
-            .lock()
-            .expect("no worker panics")
-            .get_or_insert(error);
+        self.failure.lock().expect("no worker panics").get_or_insert(error);
     }
 
     fn write_error(&self, source: io::Error) -> UnpackError {
-        UnpackError::Write {
-            archive: self.archive.to_owned(),
-            source,
-        }
+        UnpackError::Write { archive: self.archive.to_owned(), source }
     }
 
     /// Digests of all files; to be asked when the workers are done.
@@ -142,15 +136,11 @@ impl<'a> Shared<'a> {
             hasher.update(piece.bytes());
             size += piece.length as u64;
             if let Some(file) = &mut file {
-                file.write_all(piece.bytes())
-                    .map_err(|error| self.write_error(error))?;
+                file.write_all(piece.bytes()).map_err(|error| self.write_error(error))?;
             }
             self.recycle(piece);
         }
-        let written = Written {
-            size,
-            sha256: hasher.finish(),
-        };
+        let written = Written { size, sha256: hasher.finish() };
         if let Some(expected) = job.expected
             && expected != written.sha256
         {
@@ -163,18 +153,14 @@ impl<'a> Shared<'a> {
         if let Some(file) = file {
             finish_file(&file, job.mode, job.mtime).map_err(|error| self.write_error(error))?;
         }
-        self.written
-            .lock()
-            .expect("no worker panics")
-            .insert(job.path, written);
+        self.written.lock().expect("no worker panics").insert(job.path, written);
         Ok(())
     }
 }
 
 fn finish_file(file: &fs_err::File, mode: u32, mtime: u64) -> io::Result<()> {
     platform::set_file_mode(file.file(), mode)?;
-    file.file()
-        .set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(mtime))
+    file.file().set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(mtime))
 }
 
 /// Takes entries in order and lays them out.
@@ -230,9 +216,7 @@ impl<'a> Layout<'a> {
         'a: 'scope,
     {
         let (jobs, queue) = bounded::<Job>(QUEUE);
-        let workers = std::thread::available_parallelism()
-            .map_or(1, usize::from)
-            .min(8);
+        let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
         for _ in 0..workers {
             let queue = queue.clone();
             scope.spawn(move || {
@@ -244,13 +228,7 @@ impl<'a> Layout<'a> {
             });
         }
         let folded = windows.then(HashMap::new);
-        Self {
-            shared,
-            jobs,
-            made: HashMap::new(),
-            folded,
-            pending: Pending::default(),
-        }
+        Self { shared, jobs, made: HashMap::new(), folded, pending: Pending::default() }
     }
 
     fn refuse(&self, path: &PackagePath, reason: impl Into<String>) -> UnpackError {
@@ -263,13 +241,7 @@ impl<'a> Layout<'a> {
 
     /// Checks that `path` may be made as `made` and makes the folders above it that are missing.
     fn claim(&mut self, path: &PackagePath, made: Made) -> Result<(), UnpackError> {
-        if self
-            .shared
-            .failure
-            .lock()
-            .expect("no worker panics")
-            .is_some()
-        {
+        if self.shared.failure.lock().expect("no worker panics").is_some() {
             return Err(UnpackError::Cancelled(crate::Cancelled));
         }
         if let Some(parent) = path.parent() {
@@ -351,14 +323,7 @@ impl<'a> Layout<'a> {
         let is_whole = first.length < PIECE;
         let (pieces, rest) = bounded(AHEAD);
         let rest = (!is_whole).then_some(rest);
-        self.send(Job {
-            path: path.clone(),
-            mode,
-            mtime,
-            expected,
-            first,
-            rest,
-        });
+        self.send(Job { path: path.clone(), mode, mtime, expected, first, rest });
         while !is_whole && found <= size {
             let piece = self.shared.read_piece(content)?;
             if piece.length == 0 {
@@ -370,11 +335,7 @@ impl<'a> Layout<'a> {
                 return Err(UnpackError::Cancelled(crate::Cancelled));
             }
         }
-        if found == size {
-            Ok(())
-        } else {
-            Err(short(found))
-        }
+        if found == size { Ok(()) } else { Err(short(found)) }
     }
 
     fn send(&self, job: Job) {
@@ -388,15 +349,12 @@ impl<'a> Layout<'a> {
         existing: &PackagePath,
     ) -> Result<(), UnpackError> {
         if self.made.get(existing.as_str()) != Some(&Made::File) {
-            return Err(self.refuse(
-                path,
-                format!("it links to `{existing}`, which is no earlier file"),
-            ));
+            return Err(
+                self.refuse(path, format!("it links to `{existing}`, which is no earlier file"))
+            );
         }
         self.claim(path, Made::File)?;
-        self.pending
-            .hard_links
-            .push((existing.clone(), path.clone()));
+        self.pending.hard_links.push((existing.clone(), path.clone()));
         Ok(())
     }
 

@@ -52,10 +52,7 @@ pub fn pack(
     output: &Utf8Path,
     options: &PackOptions,
 ) -> Result<Manifest, PackError> {
-    let io_error = |source| PackError::Io {
-        folder: folder.to_owned(),
-        source,
-    };
+    let io_error = |source| PackError::Io { folder: folder.to_owned(), source };
     let format = Format::of(output).map_err(|error| io_error(io::Error::other(error)))?;
     let mut file = durable::create_beside(output).map_err(io_error)?;
     let manifest = match format {
@@ -77,17 +74,11 @@ fn write_tar(
     output: &mut File,
     options: &PackOptions,
 ) -> Result<Manifest, PackError> {
-    let io_error = |source| PackError::Io {
-        folder: folder.to_owned(),
-        source,
-    };
+    let io_error = |source| PackError::Io { folder: folder.to_owned(), source };
     let mut rest = tempfile::tempfile_in(folder.parent().unwrap_or(folder)).map_err(io_error)?;
     let buffer =
         BufWriter::with_capacity(256 * 1024, encoder(&mut rest, options).map_err(io_error)?);
-    let mut tar = Tar {
-        builder: tar::Builder::new(buffer),
-        mtime: options.mtime,
-    };
+    let mut tar = Tar { builder: tar::Builder::new(buffer), mtime: options.mtime };
     let mut entries = BTreeMap::new();
     for (path, found) in walk(folder)? {
         options.cancel.check()?;
@@ -111,11 +102,7 @@ fn write_tar(
         entries.insert(path, entry);
     }
     let finish = |tar: Tar<BufWriter<zstd::Encoder<'_, _>>>| {
-        tar.builder
-            .into_inner()?
-            .into_inner()
-            .map_err(io::IntoInnerError::into_error)?
-            .finish()
+        tar.builder.into_inner()?.into_inner().map_err(io::IntoInnerError::into_error)?.finish()
     };
     finish(tar).map_err(io_error)?;
     let manifest = Manifest::new(entries).map_err(|error| io_error(io::Error::other(error)))?;
@@ -132,10 +119,7 @@ fn write_first_frame(
     options: &PackOptions,
 ) -> io::Result<()> {
     let bytes = manifest.to_json();
-    let mut tar = Tar {
-        builder: tar::Builder::new(Vec::new()),
-        mtime: options.mtime,
-    };
+    let mut tar = Tar { builder: tar::Builder::new(Vec::new()), mtime: options.mtime };
     tar.file(MANIFEST, 0o644, bytes.len() as u64, &mut bytes.as_slice())?;
     let mut stream = tar.builder.into_inner()?;
     // Without the end mark, two empty blocks, the next frame goes on with the same stream.
@@ -179,8 +163,7 @@ impl<W: Write> Tar<W> {
 
     fn directory(&mut self, path: &PackagePath, mode: u32) -> io::Result<()> {
         let mut header = self.header(EntryType::Directory, mode, 0);
-        self.builder
-            .append_data(&mut header, format!("{path}/"), io::empty())
+        self.builder.append_data(&mut header, format!("{path}/"), io::empty())
     }
 
     /// The builder's own way to write a link would tidy up what the link says.
@@ -191,12 +174,10 @@ impl<W: Write> Tar<W> {
             let mut long = self.header(EntryType::GNULongLink, 0o644, target.len() as u64 + 1);
             long.set_path("././@LongLink")?;
             long.set_cksum();
-            self.builder
-                .append(&long, format!("{target}\0").as_bytes())?;
+            self.builder.append(&long, format!("{target}\0").as_bytes())?;
         }
         header.set_link_name_literal(&target.as_bytes()[..target.len().min(HEADER_MAX)])?;
-        self.builder
-            .append_data(&mut header, path.as_str(), io::empty())
+        self.builder.append_data(&mut header, path.as_str(), io::empty())
     }
 }
 
@@ -206,10 +187,7 @@ fn write_zip(
     output: &mut File,
     options: &PackOptions,
 ) -> Result<Manifest, PackError> {
-    let io_error = |source| PackError::Io {
-        folder: folder.to_owned(),
-        source,
-    };
+    let io_error = |source| PackError::Io { folder: folder.to_owned(), source };
     let zip_error = |error: zip::result::ZipError| io_error(error.into());
     let manifest = scan(folder, &options.cancel)?;
     refuse_for_windows(folder, &manifest)?;
@@ -218,20 +196,17 @@ fn write_zip(
         .compression_method(zip::CompressionMethod::Deflated)
         .last_modified_time(zip::DateTime::default());
     let mut zip = zip::ZipWriter::new(BufWriter::new(output));
-    zip.start_file(MANIFEST, plain.unix_permissions(0o644))
-        .map_err(zip_error)?;
+    zip.start_file(MANIFEST, plain.unix_permissions(0o644)).map_err(zip_error)?;
     zip.write_all(&manifest.to_json()).map_err(io_error)?;
     for (path, entry) in manifest.entries() {
         options.cancel.check()?;
         match entry {
             Entry::Directory { mode } => {
                 let options = plain.unix_permissions(mode.bits());
-                zip.add_directory(path.as_str(), options)
-                    .map_err(zip_error)?;
+                zip.add_directory(path.as_str(), options).map_err(zip_error)?;
             }
             Entry::Link { target } => {
-                zip.add_symlink(path.as_str(), target.as_str(), plain)
-                    .map_err(zip_error)?;
+                zip.add_symlink(path.as_str(), target.as_str(), plain).map_err(zip_error)?;
             }
             Entry::File { mode, size, .. } => {
                 let large = *size >= u64::from(u32::MAX);
@@ -258,16 +233,11 @@ fn refuse_for_windows(folder: &Utf8Path, manifest: &Manifest) -> Result<(), Pack
             problems.push(format!("`{path}`: {problem}"));
         }
         if let Some(earlier) = lower_case.insert(path.as_str().to_lowercase(), path) {
-            problems.push(format!(
-                "`{path}`: it differs from `{earlier}` only in case"
-            ));
+            problems.push(format!("`{path}`: it differs from `{earlier}` only in case"));
         }
     }
     if problems.is_empty() {
         return Ok(());
     }
-    Err(PackError::Refused {
-        folder: folder.to_owned(),
-        problems,
-    })
+    Err(PackError::Refused { folder: folder.to_owned(), problems })
 }

@@ -27,10 +27,8 @@ pub fn read_manifest(archive: &Utf8Path) -> Result<(Vec<u8>, Manifest), UnpackEr
         Ok(Flow::Stop)
     })?;
     let bytes = first.ok_or_else(|| UnpackError::NoManifest(archive.to_owned()))?;
-    let manifest = Manifest::parse(&bytes).map_err(|source| UnpackError::Manifest {
-        archive: archive.to_owned(),
-        source,
-    })?;
+    let manifest = Manifest::parse(&bytes)
+        .map_err(|source| UnpackError::Manifest { archive: archive.to_owned(), source })?;
     Ok((bytes, manifest))
 }
 

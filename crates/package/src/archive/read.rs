@@ -82,9 +82,7 @@ pub fn decompress(
         Format::TarBz2 => Box::new(bzip2::bufread::MultiBzDecoder::new(reader)),
         Format::Tar => Box::new(reader),
         Format::Zip => {
-            return Err(io::Error::other(
-                "a zip archive is not a compressed tar stream",
-            ));
+            return Err(io::Error::other("a zip archive is not a compressed tar stream"));
         }
     })
 }
@@ -103,12 +101,8 @@ pub(super) fn read_tar(
             EntryType::XGlobalHeader => continue,
             EntryType::Regular | EntryType::Continuous => Kind::File { size: entry.size() },
             EntryType::Directory => Kind::Directory,
-            EntryType::Symlink => Kind::Link {
-                target: link_name(archive, &entry)?,
-            },
-            EntryType::Link => Kind::HardLink {
-                target: plain(&link_name(archive, &entry)?),
-            },
+            EntryType::Symlink => Kind::Link { target: link_name(archive, &entry)? },
+            EntryType::Link => Kind::HardLink { target: plain(&link_name(archive, &entry)?) },
             EntryType::Char | EntryType::Block => Kind::Other("a device"),
             EntryType::Fifo => Kind::Other("a named pipe"),
             _ => Kind::Other("of an unknown type"),
@@ -116,14 +110,8 @@ pub(super) fn read_tar(
         let path = plain(&text(archive, &entry.path_bytes())?);
         let mode = entry.header().mode().map_err(damaged)?;
         let mtime = entry.header().mtime().map_err(damaged)?;
-        if visit(Item {
-            path,
-            kind,
-            mode,
-            mode_mask: 0o7777,
-            mtime,
-            content: &mut entry,
-        })? == Flow::Stop
+        if visit(Item { path, kind, mode, mode_mask: 0o7777, mtime, content: &mut entry })?
+            == Flow::Stop
         {
             return Ok(());
         }
@@ -156,9 +144,7 @@ fn read_zip(
     for index in 0..zip.len() {
         let mut file = zip.by_index(index).map_err(damaged)?;
         let path = plain(&text(archive, file.name_raw())?);
-        let mode = file
-            .unix_mode()
-            .unwrap_or(if file.is_dir() { 0o755 } else { 0o644 });
+        let mode = file.unix_mode().unwrap_or(if file.is_dir() { 0o755 } else { 0o644 });
         let kind = if file.is_dir() {
             Kind::Directory
         } else if file.is_symlink() {
@@ -168,20 +154,12 @@ fn read_zip(
                 .take(crate::path::LENGTH_MAX as u64)
                 .read_to_end(&mut target)
                 .map_err(|source| self::damaged(archive, source))?;
-            Kind::Link {
-                target: text(archive, &target)?,
-            }
+            Kind::Link { target: text(archive, &target)? }
         } else {
             Kind::File { size: file.size() }
         };
-        if visit(Item {
-            path,
-            kind,
-            mode,
-            mode_mask: 0o777,
-            mtime: 0,
-            content: &mut file,
-        })? == Flow::Stop
+        if visit(Item { path, kind, mode, mode_mask: 0o777, mtime: 0, content: &mut file })?
+            == Flow::Stop
         {
             break;
         }
@@ -224,8 +202,5 @@ fn plain(path: &str) -> String {
 }
 
 pub(super) fn damaged(archive: &Utf8Path, source: io::Error) -> UnpackError {
-    UnpackError::Damaged {
-        archive: archive.to_owned(),
-        source,
-    }
+    UnpackError::Damaged { archive: archive.to_owned(), source }
 }

@@ -29,11 +29,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            total_bytes: 64 << 30,
-            manifest_bytes: 256 << 20,
-            entries: 2_000_000,
-        }
+        Self { total_bytes: 64 << 30, manifest_bytes: 256 << 20, entries: 2_000_000 }
     }
 }
 
@@ -88,9 +84,7 @@ pub fn unpack(
     target: &Utf8Path,
     options: &UnpackOptions,
 ) -> Result<Unpacked, UnpackError> {
-    into_place(archive, target, |staging| {
-        receive(archive, Some(staging), options)
-    })
+    into_place(archive, target, |staging| receive(archive, Some(staging), options))
 }
 
 /// Reads the package `archive` to its end and checks everything, without writing.
@@ -106,9 +100,7 @@ pub fn extract(
     options: &ExtractOptions,
 ) -> Result<(), UnpackError> {
     into_place(archive, target, |staging| {
-        extract_with(archive, staging, options, |visit| {
-            read(archive, format, visit)
-        })
+        extract_with(archive, staging, options, |visit| read(archive, format, visit))
     })
 }
 
@@ -120,9 +112,7 @@ pub fn extract_tar(
     options: &ExtractOptions,
 ) -> Result<(), UnpackError> {
     into_place(archive, target, |staging| {
-        extract_with(archive, staging, options, |visit| {
-            read_tar(archive, reader, visit)
-        })
+        extract_with(archive, staging, options, |visit| read_tar(archive, reader, visit))
     })
 }
 
@@ -135,10 +125,7 @@ fn into_place<T>(
     if fs_err::symlink_metadata(target).is_ok() {
         return Err(UnpackError::TargetExists(target.to_owned()));
     }
-    let write_error = |source| UnpackError::Write {
-        archive: archive.to_owned(),
-        source,
-    };
+    let write_error = |source| UnpackError::Write { archive: archive.to_owned(), source };
     let staging = Staging::beside(target).map_err(write_error)?;
     let result = fill(&staging.0)?;
     platform::set_mode(staging.0.as_std_path(), 0o755).map_err(write_error)?;
@@ -156,10 +143,7 @@ impl Staging {
             _ => Utf8Path::new("."),
         };
         fs_err::create_dir_all(parent)?;
-        let folder = tempfile::Builder::new()
-            .prefix(".unpack-")
-            .tempdir_in(parent)?
-            .keep();
+        let folder = tempfile::Builder::new().prefix(".unpack-").tempdir_in(parent)?.keep();
         let folder = Utf8PathBuf::from_path_buf(folder)
             .map_err(|path| std::io::Error::other(format!("`{}` is not UTF-8", path.display())))?;
         Ok(Self(folder))
@@ -188,17 +172,15 @@ fn lay_out(
         visit(&mut layout).map(|()| layout.finish())
     });
     let (mut written, pending) = match (shared.finish(), visited) {
-        // Broken off because a worker had failed: that is the reason.
-        (Err(error), Ok(_) | Err(UnpackError::Cancelled(_))) => return Err(error),
-        (_, Err(error)) => return Err(error),
         (Ok(written), Ok(pending)) => (written, pending),
+        // Broken off because a worker had failed: that is the reason, not this.
+        (Err(error), Err(UnpackError::Cancelled(_)) | Ok(_)) | (_, Err(error)) => {
+            return Err(error);
+        }
     };
     pending
         .complete(root, &mut written)
-        .map_err(|source| UnpackError::Write {
-            archive: archive.to_owned(),
-            source,
-        })?;
+        .map_err(|source| UnpackError::Write { archive: archive.to_owned(), source })?;
     Ok(written)
 }
 
@@ -208,24 +190,14 @@ fn receive(
     options: &UnpackOptions,
 ) -> Result<Unpacked, UnpackError> {
     let format = Format::of(archive)?;
-    let mut incoming = Incoming {
-        archive,
-        options,
-        bytes: 0,
-        count: 0,
-        state: State::Start,
-    };
+    let mut incoming = Incoming { archive, options, bytes: 0, count: 0, state: State::Start };
     let written = lay_out(archive, root, format == Format::Zip, |layout| {
-        read(archive, format, &mut |item| {
-            incoming.item(item, layout).map(|()| Flow::Continue)
-        })
+        read(archive, format, &mut |item| incoming.item(item, layout).map(|()| Flow::Continue))
     })?;
     let (manifest, bytes, verified) = incoming.finish(&written)?;
     if let Some(root) = root {
-        fs_err::write(root.join(MANIFEST), bytes).map_err(|source| UnpackError::Write {
-            archive: archive.to_owned(),
-            source,
-        })?;
+        fs_err::write(root.join(MANIFEST), bytes)
+            .map_err(|source| UnpackError::Write { archive: archive.to_owned(), source })?;
     }
     Ok(Unpacked { manifest, verified })
 }
@@ -272,10 +244,8 @@ impl Incoming<'_> {
             }
             self.state = State::Found(BTreeMap::new());
         }
-        let path: PackagePath = item
-            .path
-            .parse()
-            .map_err(|error| self.refused(&item.path, format!("{error}")))?;
+        let path: PackagePath =
+            item.path.parse().map_err(|error| self.refused(&item.path, format!("{error}")))?;
         if let Kind::File { size } = item.kind {
             self.bytes = self.bytes.saturating_add(size);
             if self.bytes > self.options.limits.total_bytes {
@@ -298,11 +268,7 @@ impl Incoming<'_> {
     }
 
     fn refused(&self, entry: &str, reason: String) -> UnpackError {
-        UnpackError::Refused {
-            archive: self.archive.to_owned(),
-            entry: entry.to_owned(),
-            reason,
-        }
+        UnpackError::Refused { archive: self.archive.to_owned(), entry: entry.to_owned(), reason }
     }
 
     fn read_manifest(&self, item: &mut Item<'_>) -> Result<State, UnpackError> {
@@ -326,32 +292,19 @@ impl Incoming<'_> {
             }
             _ => {}
         }
-        let manifest = Manifest::parse(&bytes).map_err(|source| UnpackError::Manifest {
-            archive: self.archive.to_owned(),
-            source,
-        })?;
+        let manifest = Manifest::parse(&bytes)
+            .map_err(|source| UnpackError::Manifest { archive: self.archive.to_owned(), source })?;
         let rest = manifest.entries().clone().into_iter().rev().collect();
-        Ok(State::Verified {
-            manifest,
-            bytes,
-            rest,
-        })
+        Ok(State::Verified { manifest, bytes, rest })
     }
 
     fn finish(
         self,
         written: &HashMap<PackagePath, Written>,
     ) -> Result<(Manifest, Vec<u8>, bool), UnpackError> {
-        let unusable = |source| UnpackError::Manifest {
-            archive: self.archive.to_owned(),
-            source,
-        };
+        let unusable = |source| UnpackError::Manifest { archive: self.archive.to_owned(), source };
         match self.state {
-            State::Verified {
-                manifest,
-                bytes,
-                rest,
-            } => match rest.last() {
+            State::Verified { manifest, bytes, rest } => match rest.last() {
                 None => Ok((manifest, bytes, true)),
                 Some((path, _)) => Err(mismatch(self.archive, path, "it is missing")),
             },
@@ -383,9 +336,7 @@ fn add_parents(entries: &mut BTreeMap<PackagePath, Entry>) {
         }
     }
     for parent in missing {
-        entries.entry(parent).or_insert(Entry::Directory {
-            mode: Mode::new(0o755),
-        });
+        entries.entry(parent).or_insert(Entry::Directory { mode: Mode::new(0o755) });
     }
 }
 
@@ -430,11 +381,7 @@ fn expect(
         if mode.bits() & mask == found_mode.bits() & mask {
             Ok(())
         } else {
-            Err(mismatch(
-                archive,
-                path,
-                format!("mode is {found_mode}, expected {mode}"),
-            ))
+            Err(mismatch(archive, path, format!("mode is {found_mode}, expected {mode}")))
         }
     };
     match (expected, item.kind) {
@@ -445,28 +392,16 @@ fn expect(
         (Entry::File { mode, size, sha256 }, Kind::File { size: found }) => {
             check_mode(mode)?;
             if *size != found {
-                return Err(mismatch(
-                    archive,
-                    path,
-                    format!("size is {found}, expected {size}"),
-                ));
+                return Err(mismatch(archive, path, format!("size is {found}, expected {size}")));
             }
-            layout.file(
-                path,
-                (mode.bits(), item.mtime),
-                found,
-                Some(*sha256),
-                item.content,
-            )
+            layout.file(path, (mode.bits(), item.mtime), found, Some(*sha256), item.content)
         }
         (Entry::Link { target }, Kind::Link { target: found }) if *target == found => {
             layout.link(path, target)
         }
-        (Entry::Link { target }, Kind::Link { target: found }) => Err(mismatch(
-            archive,
-            path,
-            format!("link says `{found}`, expected `{target}`"),
-        )),
+        (Entry::Link { target }, Kind::Link { target: found }) => {
+            Err(mismatch(archive, path, format!("link says `{found}`, expected `{target}`")))
+        }
         _ => Err(mismatch(archive, path, "it is of another type")),
     }
 }
@@ -486,9 +421,9 @@ fn accept(
         reason,
     };
     match item.kind {
-        _ if path.as_str() == MANIFEST => Err(refused(
-            "it must be the first entry or not there".to_owned(),
-        )),
+        _ if path.as_str() == MANIFEST => {
+            Err(refused("it must be the first entry or not there".to_owned()))
+        }
         Kind::Directory => {
             layout.directory(path, mode.bits())?;
             Ok(Entry::Directory { mode })
@@ -496,25 +431,16 @@ fn accept(
         Kind::File { size } => {
             layout.file(path, (mode.bits(), item.mtime), size, None, item.content)?;
             // The digest is known when the worker is done.
-            Ok(Entry::File {
-                mode,
-                size,
-                sha256: Sha256::of(b""),
-            })
+            Ok(Entry::File { mode, size, sha256: Sha256::of(b"") })
         }
         Kind::Link { target } => {
             layout.link(path, &target)?;
             Ok(Entry::Link { target })
         }
         Kind::HardLink { target } => {
-            let existing = target
-                .parse()
-                .map_err(|error| refused(format!("{error}")))?;
+            let existing = target.parse().map_err(|error| refused(format!("{error}")))?;
             layout.hard_link(path, &existing)?;
-            Ok(earlier
-                .get(&existing)
-                .expect("the layout has seen it")
-                .clone())
+            Ok(earlier.get(&existing).expect("the layout has seen it").clone())
         }
         Kind::Other(what) => Err(refused(format!("it is {what}"))),
     }
@@ -527,13 +453,7 @@ fn extract_with(
     options: &ExtractOptions,
     read: impl FnOnce(&mut Visitor<'_>) -> Result<(), UnpackError>,
 ) -> Result<(), UnpackError> {
-    let mut foreign = Foreign {
-        archive,
-        options,
-        top: None,
-        bytes: 0,
-        count: 0,
-    };
+    let mut foreign = Foreign { archive, options, top: None, bytes: 0, count: 0 };
     lay_out(archive, Some(root), false, |layout| {
         read(&mut |item| foreign.item(item, layout).map(|()| Flow::Continue))
     })?;
@@ -552,11 +472,7 @@ struct Foreign<'a> {
 impl Foreign<'_> {
     fn refused(&self, entry: &str, reason: impl Into<String>) -> UnpackError {
         let reason = reason.into();
-        UnpackError::Refused {
-            archive: self.archive.to_owned(),
-            entry: entry.to_owned(),
-            reason,
-        }
+        UnpackError::Refused { archive: self.archive.to_owned(), entry: entry.to_owned(), reason }
     }
 
     fn item(&mut self, item: Item<'_>, layout: &mut Layout<'_>) -> Result<(), UnpackError> {
@@ -565,11 +481,7 @@ impl Foreign<'_> {
         if let Kind::File { size } = item.kind {
             self.bytes = self.bytes.saturating_add(size);
         }
-        let Limits {
-            total_bytes,
-            entries,
-            ..
-        } = self.options.limits;
+        let Limits { total_bytes, entries, .. } = self.options.limits;
         if self.bytes > total_bytes || self.count > entries {
             let reason = format!("more than {entries} entries or {total_bytes} bytes in all");
             return Err(self.refused(&item.path, reason));
@@ -601,9 +513,8 @@ impl Foreign<'_> {
         if path.is_empty() {
             return Ok(None);
         }
-        let parsed: PackagePath = path
-            .parse()
-            .map_err(|error| self.refused(path, format!("{error}")))?;
+        let parsed: PackagePath =
+            path.parse().map_err(|error| self.refused(path, format!("{error}")))?;
         if self.options.strip == Strip::None {
             return Ok(Some(parsed));
         }
@@ -616,16 +527,13 @@ impl Foreign<'_> {
             let known = self.top.get_or_insert_with(|| top.to_owned());
             if known != top || !is_folder {
                 let known = known.clone();
-                return Err(self.refused(
-                    path,
-                    format!("it lies outside the one top folder `{known}`"),
-                ));
+                return Err(
+                    self.refused(path, format!("it lies outside the one top folder `{known}`"))
+                );
             }
         }
-        let rest = rest.map(|rest| {
-            rest.parse()
-                .map_err(|error| self.refused(path, format!("{error}")))
-        });
+        let rest =
+            rest.map(|rest| rest.parse().map_err(|error| self.refused(path, format!("{error}"))));
         rest.transpose()
     }
 }

@@ -22,26 +22,18 @@ pub(super) enum Found {
 /// Everything below `folder`, in order, but a `manifest.json` at its top.
 pub(super) fn walk(folder: &Utf8Path) -> Result<BTreeMap<PackagePath, Found>, PackError> {
     let mut walk = Walk::default();
-    walk.folder(folder, None).map_err(|source| PackError::Io {
-        folder: folder.to_owned(),
-        source,
-    })?;
+    walk.folder(folder, None)
+        .map_err(|source| PackError::Io { folder: folder.to_owned(), source })?;
     if walk.problems.is_empty() {
         return Ok(walk.found);
     }
     walk.problems.sort();
-    Err(PackError::Refused {
-        folder: folder.to_owned(),
-        problems: walk.problems,
-    })
+    Err(PackError::Refused { folder: folder.to_owned(), problems: walk.problems })
 }
 
 /// The manifest of `folder`: every file is hashed, on all cores.
 pub fn scan(folder: &Utf8Path, cancel: &Cancel) -> Result<Manifest, PackError> {
-    let io_error = |source| PackError::Io {
-        folder: folder.to_owned(),
-        source,
-    };
+    let io_error = |source| PackError::Io { folder: folder.to_owned(), source };
     let entries = walk(folder)?
         .into_par_iter()
         .map(|(path, found)| {
@@ -75,13 +67,7 @@ impl Content {
         let path = folder.join(path.as_str());
         let file = fs_err::File::open(&path)?;
         let size = file.metadata()?.len();
-        Ok(Self {
-            path,
-            file,
-            size,
-            read: 0,
-            hasher: Hasher::new(),
-        })
+        Ok(Self { path, file, size, read: 0, hasher: Hasher::new() })
     }
 
     /// What was read, which must be as long as it was when it was opened.
@@ -89,11 +75,7 @@ impl Content {
         if self.read != self.size {
             return Err(PackError::Changed(self.path));
         }
-        Ok(Entry::File {
-            mode,
-            size: self.size,
-            sha256: self.hasher.finish(),
-        })
+        Ok(Entry::File { mode, size: self.size, sha256: self.hasher.finish() })
     }
 }
 
@@ -122,8 +104,7 @@ impl Walk {
                 (Some(name), Some(at)) => at.join(name),
                 (None, _) => {
                     let shown = name.to_string_lossy();
-                    self.problems
-                        .push(format!("`{folder}/{shown}`: its name is not UTF-8"));
+                    self.problems.push(format!("`{folder}/{shown}`: its name is not UTF-8"));
                     continue;
                 }
             };
@@ -143,16 +124,14 @@ impl Walk {
             Found::Other(Entry::Directory { mode })
         } else if metadata.is_symlink() {
             let Ok(target) = fs_err::read_link(on_disk)?.into_os_string().into_string() else {
-                self.problems
-                    .push(format!("`{path}`: its link target is not UTF-8"));
+                self.problems.push(format!("`{path}`: its link target is not UTF-8"));
                 return Ok(());
             };
             Found::Other(Entry::Link { target })
         } else if metadata.is_file() {
             Found::File { mode }
         } else {
-            self.problems
-                .push(format!("`{path}`: it is a device, pipe or socket"));
+            self.problems.push(format!("`{path}`: it is a device, pipe or socket"));
             return Ok(());
         };
         self.found.insert(path, found);

@@ -22,25 +22,12 @@ fn made(id: &str, info: &str, paths: &[&str]) -> Made {
         let mut above = plain.parent();
         while let Some(folder) = above {
             above = folder.parent();
-            entries.insert(
-                folder,
-                Entry::Directory {
-                    mode: Mode::new(0o755),
-                },
-            );
+            entries.insert(folder, Entry::Directory { mode: Mode::new(0o755) });
         }
         let entry = match path.as_bytes().last().unwrap() {
-            b'/' => Entry::Directory {
-                mode: Mode::new(0o755),
-            },
-            b'@' => Entry::Link {
-                target: "somewhere".to_owned(),
-            },
-            _ => Entry::File {
-                mode: Mode::new(0o644),
-                size: 0,
-                sha256: Sha256::of(b""),
-            },
+            b'/' => Entry::Directory { mode: Mode::new(0o755) },
+            b'@' => Entry::Link { target: "somewhere".to_owned() },
+            _ => Entry::File { mode: Mode::new(0o644), size: 0, sha256: Sha256::of(b"") },
         };
         entries.insert(plain, entry);
     }
@@ -52,10 +39,8 @@ fn made(id: &str, info: &str, paths: &[&str]) -> Made {
 }
 
 fn active(packages: &[Made], roles: &[&str]) -> Result<Active, Vec<Conflict>> {
-    let members: Vec<Member<'_>> = packages
-        .iter()
-        .map(|Made { id, info, manifest }| Member { id, info, manifest })
-        .collect();
+    let members: Vec<Member<'_>> =
+        packages.iter().map(|Made { id, info, manifest }| Member { id, info, manifest }).collect();
     let roles: BTreeSet<RoleName> = roles.iter().map(|role| role.parse().unwrap()).collect();
     Active::of(&Distribution::default(), &members, &roles)
 }
@@ -72,11 +57,7 @@ fn shown(active: &Active) -> String {
 
 fn conflicts(packages: &[Made], roles: &[&str]) -> String {
     let conflicts = active(packages, roles).expect_err("they do not fit together");
-    conflicts
-        .iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join("\n")
+    conflicts.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -97,13 +78,7 @@ fn bin_and_etc_are_linked_file_by_file_and_single_folders_of_lib_as_one() {
         made(
             "b--1",
             "{}",
-            &[
-                "bin/b",
-                "etc/a/other",
-                "lib/python/b/x.py",
-                "share/doc",
-                "lib/empty/",
-            ],
+            &["bin/b", "etc/a/other", "lib/python/b/x.py", "share/doc", "lib/empty/"],
         ),
     ];
     insta::assert_snapshot!(shown(&active(&packages, &[]).unwrap()), @"
@@ -162,28 +137,14 @@ fn role_folders_count_only_with_the_role_and_open_up_what_they_share() {
     lib/p/x -> a--1/lib/p/x
     lib/p/y -> a--1/lib_master/p/y
     ");
-    assert_eq!(
-        master.units.keys().collect::<Vec<_>>(),
-        ["a.service", "m.service"]
-    );
-    assert_eq!(
-        active(&packages, &[])
-            .unwrap()
-            .units
-            .keys()
-            .collect::<Vec<_>>(),
-        ["a.service"]
-    );
+    assert_eq!(master.units.keys().collect::<Vec<_>>(), ["a.service", "m.service"]);
+    assert_eq!(active(&packages, &[]).unwrap().units.keys().collect::<Vec<_>>(), ["a.service"]);
 }
 
 #[test]
 fn the_environment_is_the_references_and_reads_back_in_a_shell() {
     let packages = [
-        made(
-            "b--1",
-            r#"{"environment":{"Z":"plain/value:1","A":"two words","N":7}}"#,
-            &["bin/b"],
-        ),
+        made("b--1", r#"{"environment":{"Z":"plain/value:1","A":"two words","N":7}}"#, &["bin/b"]),
         made(
             "a--1",
             r##"{"environment":{"Q":"a\"b\\c$HOME`id`'!","E":"","H":"# no comment"}}"##,
@@ -210,10 +171,7 @@ fn the_environment_is_the_references_and_reads_back_in_a_shell() {
         "set -eu\n{}\nprintf '%s|' \"$Z\" \"$A\" \"$N\" \"$Q\" \"$E\" \"$H\"",
         active.environment_export
     );
-    let output = std::process::Command::new("sh")
-        .args(["-c", &script])
-        .output()
-        .unwrap();
+    let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
     assert_eq!(
         String::from_utf8(output.stdout).unwrap(),
         "plain/value:1|two words|7|a\"b\\c$HOME`id`'!||# no comment|"
@@ -271,11 +229,7 @@ fn every_conflict_is_found_at_once_and_names_both_packages() {
             &["dcos.target.wants/c.service"],
         ),
         made("c--2", "{}", &["bin/same"]),
-        made(
-            "d--1",
-            r#"{"sysctl":{"d":{"net.x":1}},"username":"other_u"}"#,
-            &["bin/d"],
-        ),
+        made("d--1", r#"{"sysctl":{"d":{"net.x":1}},"username":"other_u"}"#, &["bin/d"]),
         made("v--1", r#"{"variant":"slow"}"#, &["bin/v"]),
     ];
     insta::assert_snapshot!(conflicts(&packages, &[]), @"
@@ -312,11 +266,7 @@ fn a_file_in_a_folder_and_its_role_folder_collides_only_with_the_role() {
 #[test]
 fn a_package_of_the_reference_satisfies_a_require_whatever_variant_it_is() {
     let packages = [
-        made(
-            "a--1",
-            r#"{"requires":["b",{"name":"c","variant":"v"}]}"#,
-            &[],
-        ),
+        made("a--1", r#"{"requires":["b",{"name":"c","variant":"v"}]}"#, &[]),
         made("b--1", "{}", &[]),
         made("c--1", "{}", &[]),
     ];
@@ -327,16 +277,8 @@ fn a_package_of_the_reference_satisfies_a_require_whatever_variant_it_is() {
 fn the_answer_does_not_depend_on_the_order_of_the_packages() {
     let packages = || {
         vec![
-            made(
-                "a--1",
-                r#"{"environment":{"A":"1"}}"#,
-                &["lib/p/x", "bin/a"],
-            ),
-            made(
-                "b--1",
-                r#"{"environment":{"B":"1"}}"#,
-                &["lib/p/y", "bin/b"],
-            ),
+            made("a--1", r#"{"environment":{"A":"1"}}"#, &["lib/p/x", "bin/a"]),
+            made("b--1", r#"{"environment":{"B":"1"}}"#, &["lib/p/y", "bin/b"]),
         ]
     };
     let mut reversed = packages();

@@ -19,29 +19,15 @@ struct Raw {
 }
 
 fn entry(kind: EntryType, path: &'static str) -> Raw {
-    Raw {
-        kind,
-        path,
-        link: "",
-        content: Vec::new(),
-        mode: 0o755,
-        size: None,
-    }
+    Raw { kind, path, link: "", content: Vec::new(), mode: 0o755, size: None }
 }
 
 fn file(path: &'static str, content: &[u8]) -> Raw {
-    Raw {
-        content: content.to_vec(),
-        mode: 0o644,
-        ..entry(EntryType::Regular, path)
-    }
+    Raw { content: content.to_vec(), mode: 0o644, ..entry(EntryType::Regular, path) }
 }
 
 fn link(path: &'static str, target: &'static str) -> Raw {
-    Raw {
-        link: target,
-        ..entry(EntryType::Symlink, path)
-    }
+    Raw { link: target, ..entry(EntryType::Symlink, path) }
 }
 
 fn tar_of(entries: Vec<Raw>) -> Vec<u8> {
@@ -62,9 +48,7 @@ fn tar_of(entries: Vec<Raw>) -> Vec<u8> {
 
 /// A package archive whose manifest says `promised`, and that holds `entries`.
 fn package_of(folder: &Folder, promised: &[(&str, Entry)], mut entries: Vec<Raw>) -> Utf8PathBuf {
-    let promised = promised
-        .iter()
-        .map(|(path, entry)| (path.parse().unwrap(), entry.clone()));
+    let promised = promised.iter().map(|(path, entry)| (path.parse().unwrap(), entry.clone()));
     let manifest = Manifest::new(promised.collect()).unwrap();
     entries.insert(0, file("manifest.json", &manifest.to_json()));
     archive_of(folder, entries)
@@ -72,11 +56,7 @@ fn package_of(folder: &Folder, promised: &[(&str, Entry)], mut entries: Vec<Raw>
 
 fn archive_of(folder: &Folder, entries: Vec<Raw>) -> Utf8PathBuf {
     let path = folder.join("a--1.tar.zst");
-    fs_err::write(
-        &path,
-        zstd::encode_all(tar_of(entries).as_slice(), 1).unwrap(),
-    )
-    .unwrap();
+    fs_err::write(&path, zstd::encode_all(tar_of(entries).as_slice(), 1).unwrap()).unwrap();
     path
 }
 
@@ -87,41 +67,23 @@ fn refusal(folder: &Folder, archive: &Utf8PathBuf, options: &UnpackOptions) -> S
     let before = folder.names();
     let error = archive::unpack(archive, &folder.join("out"), options).expect_err("it is hostile");
     assert_eq!(folder.names(), before, "something was left behind");
-    assert_eq!(
-        fs_err::read_dir(&outside).unwrap().count(),
-        0,
-        "something got out"
-    );
+    assert_eq!(fs_err::read_dir(&outside).unwrap().count(), 0, "something got out");
     let format = Format::of(archive).unwrap();
-    let foreign = archive::extract(
-        archive,
-        format,
-        &folder.join("out"),
-        &ExtractOptions::default(),
-    );
+    let foreign =
+        archive::extract(archive, format, &folder.join("out"), &ExtractOptions::default());
     if foreign.is_err() {
         assert_eq!(folder.names(), before, "something was left behind");
     }
-    assert_eq!(
-        fs_err::read_dir(&outside).unwrap().count(),
-        0,
-        "something got out"
-    );
+    assert_eq!(fs_err::read_dir(&outside).unwrap().count(), 0, "something got out");
     chain(&error).replace(folder.path().as_str(), "FOLDER")
 }
 
 fn found(content: &[u8]) -> Entry {
-    Entry::File {
-        mode: Mode::new(0o644),
-        size: content.len() as u64,
-        sha256: Sha256::of(content),
-    }
+    Entry::File { mode: Mode::new(0o644), size: content.len() as u64, sha256: Sha256::of(content) }
 }
 
 fn directory() -> Entry {
-    Entry::Directory {
-        mode: Mode::new(0o755),
-    }
+    Entry::Directory { mode: Mode::new(0o755) }
 }
 
 #[test]
@@ -129,59 +91,20 @@ fn entries_that_lead_out_are_refused() {
     let cases: Vec<(Vec<Raw>, &str)> = vec![
         (vec![file("/outside/x", b"")], "it is absolute"),
         (vec![file("../outside/x", b"")], "it leads out with `..`"),
+        (vec![file("a/../../outside/x", b"")], "it leads out with `..`"),
+        (vec![link("l", "../outside"), file("l/x", b"")], "it lies below a link"),
+        (vec![link("l", "../outside"), entry(EntryType::Directory, "l/d")], "it lies below a link"),
+        (vec![link("l", "../outside"), entry(EntryType::Directory, "l")], "it appears twice"),
+        (vec![link("l", "../outside/x"), file("l", b"pwned")], "it appears twice"),
+        (vec![file("f", b""), file("f/x", b"")], "it lies below a file"),
         (
-            vec![file("a/../../outside/x", b"")],
+            vec![Raw { link: "../outside/x", ..entry(EntryType::Link, "h") }],
             "it leads out with `..`",
         ),
+        (vec![Raw { link: "/etc/passwd", ..entry(EntryType::Link, "h") }], "it is absolute"),
+        (vec![Raw { link: "l", ..entry(EntryType::Link, "h") }], "which is no earlier file"),
         (
-            vec![link("l", "../outside"), file("l/x", b"")],
-            "it lies below a link",
-        ),
-        (
-            vec![link("l", "../outside"), entry(EntryType::Directory, "l/d")],
-            "it lies below a link",
-        ),
-        (
-            vec![link("l", "../outside"), entry(EntryType::Directory, "l")],
-            "it appears twice",
-        ),
-        (
-            vec![link("l", "../outside/x"), file("l", b"pwned")],
-            "it appears twice",
-        ),
-        (
-            vec![file("f", b""), file("f/x", b"")],
-            "it lies below a file",
-        ),
-        (
-            vec![Raw {
-                link: "../outside/x",
-                ..entry(EntryType::Link, "h")
-            }],
-            "it leads out with `..`",
-        ),
-        (
-            vec![Raw {
-                link: "/etc/passwd",
-                ..entry(EntryType::Link, "h")
-            }],
-            "it is absolute",
-        ),
-        (
-            vec![Raw {
-                link: "l",
-                ..entry(EntryType::Link, "h")
-            }],
-            "which is no earlier file",
-        ),
-        (
-            vec![
-                link("l", "../outside/x"),
-                Raw {
-                    link: "l",
-                    ..entry(EntryType::Link, "h")
-                },
-            ],
+            vec![link("l", "../outside/x"), Raw { link: "l", ..entry(EntryType::Link, "h") }],
             "which is no earlier file",
         ),
     ];
@@ -189,10 +112,7 @@ fn entries_that_lead_out_are_refused() {
         let folder = Folder::new();
         let archive = archive_of(&folder, entries);
         let message = refusal(&folder, &archive, &UnpackOptions::default());
-        assert!(
-            message.contains(expected),
-            "expected {expected:?}: {message}"
-        );
+        assert!(message.contains(expected), "expected {expected:?}: {message}");
     }
 }
 
@@ -219,19 +139,13 @@ fn odd_names_and_doubles_are_refused() {
         (vec![file("a//b", b"")], "empty part"),
         (vec![file("a\nb", b"")], "control character"),
         (vec![link("l", "")], "link target is empty"),
-        (
-            vec![file("x", b""), file("manifest.json", b"{}")],
-            "must be the first entry",
-        ),
+        (vec![file("x", b""), file("manifest.json", b"{}")], "must be the first entry"),
     ];
     for (entries, expected) in cases {
         let folder = Folder::new();
         let archive = archive_of(&folder, entries);
         let message = refusal(&folder, &archive, &UnpackOptions::default());
-        assert!(
-            message.contains(expected),
-            "expected {expected:?}: {message}"
-        );
+        assert!(message.contains(expected), "expected {expected:?}: {message}");
     }
 }
 
@@ -244,13 +158,7 @@ fn names_that_are_not_utf8_are_refused() {
     let sum: u32 = tar[..512]
         .iter()
         .enumerate()
-        .map(|(at, byte)| {
-            if (148..156).contains(&at) {
-                32
-            } else {
-                u32::from(*byte)
-            }
-        })
+        .map(|(at, byte)| if (148..156).contains(&at) { 32 } else { u32::from(*byte) })
         .sum();
     tar[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
     fs_err::write(folder.join("a--1.tar"), tar).unwrap();
@@ -266,21 +174,9 @@ fn an_archive_that_is_not_what_its_manifest_says_is_refused() {
     let x = found(b"x");
     let cases: Vec<Case> = vec![
         (vec![("a", x.clone())], vec![], "`a`: it is missing"),
-        (
-            vec![],
-            vec![file("a", b"x")],
-            "`a`: the manifest does not list it",
-        ),
-        (
-            vec![("a", x.clone())],
-            vec![file("a", b"y")],
-            "`a`: SHA-256 is",
-        ),
-        (
-            vec![("a", x.clone())],
-            vec![file("a", b"xx")],
-            "`a`: size is 2, expected 1",
-        ),
+        (vec![], vec![file("a", b"x")], "`a`: the manifest does not list it"),
+        (vec![("a", x.clone())], vec![file("a", b"y")], "`a`: SHA-256 is"),
+        (vec![("a", x.clone())], vec![file("a", b"xx")], "`a`: size is 2, expected 1"),
         (
             vec![("a", x.clone())],
             vec![file("a", b"x"), file("a", b"x")],
@@ -298,44 +194,23 @@ fn an_archive_that_is_not_what_its_manifest_says_is_refused() {
         ),
         (
             vec![("a", x.clone())],
-            vec![Raw {
-                mode: 0o666,
-                ..file("a", b"x")
-            }],
+            vec![Raw { mode: 0o666, ..file("a", b"x") }],
             "`a`: mode is 0666, expected 0644",
         ),
-        (
-            vec![("a", x.clone())],
-            vec![link("a", "b")],
-            "`a`: it is of another type",
-        ),
+        (vec![("a", x.clone())], vec![link("a", "b")], "`a`: it is of another type"),
         (
             vec![("a", directory())],
-            vec![Raw {
-                mode: 0o777,
-                ..entry(EntryType::Directory, "a")
-            }],
+            vec![Raw { mode: 0o777, ..entry(EntryType::Directory, "a") }],
             "`a`: mode is 0777, expected 0755",
         ),
         (
-            vec![(
-                "a",
-                Entry::Link {
-                    target: "b".to_owned(),
-                },
-            )],
+            vec![("a", Entry::Link { target: "b".to_owned() })],
             vec![link("a", "c")],
             "`a`: link says `c`, expected `b`",
         ),
         (
             vec![("a", x.clone()), ("b", x.clone())],
-            vec![
-                file("a", b"x"),
-                Raw {
-                    link: "a",
-                    ..entry(EntryType::Link, "b")
-                },
-            ],
+            vec![file("a", b"x"), Raw { link: "a", ..entry(EntryType::Link, "b") }],
             "`b`: it is of another type",
         ),
     ];
@@ -346,16 +221,9 @@ fn an_archive_that_is_not_what_its_manifest_says_is_refused() {
         assert!(message.contains("does not match its manifest"), "{message}");
         let expected = expected.replace(
             "the manifest does not list it",
-            if promised.is_empty() {
-                "the manifest does not list it"
-            } else {
-                "it appears twice"
-            },
+            if promised.is_empty() { "the manifest does not list it" } else { "it appears twice" },
         );
-        assert!(
-            message.contains(&expected),
-            "expected {expected:?}: {message}"
-        );
+        assert!(message.contains(&expected), "expected {expected:?}: {message}");
     }
 }
 
@@ -364,10 +232,7 @@ fn a_manifest_that_cannot_be_used_is_refused() {
     for (content, expected) in [
         (&b"{"[..], "invalid `manifest.json`"),
         (br#"{"format":9,"entries":{}}"#, "use a newer monobloc"),
-        (
-            br#"{"format":1,"entries":{"../x":{"type":"link","target":"y"}}}"#,
-            "invalid path",
-        ),
+        (br#"{"format":1,"entries":{"../x":{"type":"link","target":"y"}}}"#, "invalid path"),
     ] {
         let folder = Folder::new();
         let archive = archive_of(&folder, vec![file("manifest.json", content)]);
@@ -378,26 +243,11 @@ fn a_manifest_that_cannot_be_used_is_refused() {
 
 #[test]
 fn limits_hold_before_anything_large_is_written() {
-    let options = |limits| UnpackOptions {
-        limits,
-        ..UnpackOptions::default()
-    };
+    let options = |limits| UnpackOptions { limits, ..UnpackOptions::default() };
     let limits = Limits::default();
     for (limits, expected) in [
-        (
-            Limits {
-                total_bytes: 5,
-                ..limits
-            },
-            "more than 5 bytes in all",
-        ),
-        (
-            Limits {
-                entries: 1,
-                ..limits
-            },
-            "more than 1 entries",
-        ),
+        (Limits { total_bytes: 5, ..limits }, "more than 5 bytes in all"),
+        (Limits { entries: 1, ..limits }, "more than 1 entries"),
     ] {
         let folder = Folder::new();
         let archive = archive_of(&folder, vec![file("a", b"123"), file("b", b"456")]);
@@ -406,14 +256,7 @@ fn limits_hold_before_anything_large_is_written() {
     }
     let folder = Folder::new();
     let archive = package_of(&folder, &[("a", found(b"x"))], vec![file("a", b"x")]);
-    let message = refusal(
-        &folder,
-        &archive,
-        &options(Limits {
-            manifest_bytes: 9,
-            ..limits
-        }),
-    );
+    let message = refusal(&folder, &archive, &options(Limits { manifest_bytes: 9, ..limits }));
     assert!(message.contains("larger than 9 bytes"), "{message}");
 }
 
@@ -421,20 +264,11 @@ fn limits_hold_before_anything_large_is_written() {
 fn a_header_that_promises_more_than_there_is_is_damage() {
     for size in [600, 600_000, u64::MAX / 2] {
         let folder = Folder::new();
-        let mut tar = tar_of(vec![Raw {
-            size: Some(size),
-            ..file("a", b"123")
-        }]);
+        let mut tar = tar_of(vec![Raw { size: Some(size), ..file("a", b"123") }]);
         tar.truncate(1024);
         fs_err::write(folder.join("a--1.tar"), tar).unwrap();
-        let limits = Limits {
-            total_bytes: u64::MAX,
-            ..Limits::default()
-        };
-        let options = UnpackOptions {
-            limits,
-            ..UnpackOptions::default()
-        };
+        let limits = Limits { total_bytes: u64::MAX, ..Limits::default() };
+        let options = UnpackOptions { limits, ..UnpackOptions::default() };
         let message = refusal(&folder, &folder.join("a--1.tar"), &options);
         assert!(message.contains("damaged or cut short"), "{message}");
     }
@@ -442,14 +276,9 @@ fn a_header_that_promises_more_than_there_is_is_damage() {
 
 #[test]
 fn files_that_are_no_archives_are_damage_not_panics() {
-    for name in [
-        "a--1.tar.zst",
-        "a--1.tar.xz",
-        "a--1.tar.gz",
-        "a--1.tar.bz2",
-        "a--1.tar",
-        "a--1.zip",
-    ] {
+    for name in
+        ["a--1.tar.zst", "a--1.tar.xz", "a--1.tar.gz", "a--1.tar.bz2", "a--1.tar", "a--1.zip"]
+    {
         for content in [&b""[..], b"x", &[0xff; 700]] {
             let folder = Folder::new();
             fs_err::write(folder.join(name), content).unwrap();
@@ -466,18 +295,14 @@ fn files_that_are_no_archives_are_damage_not_panics() {
 fn names_that_differ_only_in_case_are_refused_in_packages_for_windows() {
     use std::io::Write as _;
     for (names, expected) in [
-        (
-            ["README", "readme"],
-            "it differs from `README` only in case",
-        ),
+        (["README", "readme"], "it differs from `README` only in case"),
         (["a", "NUL"], "the name is a device on Windows"),
         (["a", "b:c"], "Windows does not allow"),
     ] {
         let folder = Folder::new();
         let mut zip = zip::ZipWriter::new(fs_err::File::create(folder.join("a--1.zip")).unwrap());
         for name in names {
-            zip.start_file(name, zip::write::SimpleFileOptions::default())
-                .unwrap();
+            zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
             zip.write_all(b"x").unwrap();
         }
         zip.finish().unwrap();
@@ -491,8 +316,7 @@ fn zip_entries_that_lead_out_are_refused() {
     for name in ["../outside/x", "/outside/x"] {
         let folder = Folder::new();
         let mut zip = zip::ZipWriter::new(fs_err::File::create(folder.join("a--1.zip")).unwrap());
-        zip.start_file(name, zip::write::SimpleFileOptions::default())
-            .unwrap();
+        zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
         zip.finish().unwrap();
         let message = refusal(&folder, &folder.join("a--1.zip"), &UnpackOptions::default());
         assert!(message.contains("not a path inside a package"), "{message}");
@@ -505,8 +329,7 @@ fn a_zip_with_one_name_twice_is_refused() {
     let folder = Folder::new();
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for name in ["name-a", "name-b"] {
-        zip.start_file(name, zip::write::SimpleFileOptions::default())
-            .unwrap();
+        zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
         zip.write_all(name.as_bytes()).unwrap();
     }
     let mut bytes = zip.finish().unwrap().into_inner();

@@ -28,9 +28,8 @@ impl Folder {
     /// Everything in the folder, sorted.
     fn names(&self) -> Vec<String> {
         let entries = self.path().read_dir_utf8().unwrap();
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.unwrap().file_name().to_owned())
-            .collect();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().to_owned()).collect();
         names.sort();
         names
     }
@@ -39,10 +38,7 @@ impl Folder {
 /// An error and everything behind it, as one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let chain = std::iter::successors(Some(error), |error| error.source());
-    chain
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(": ")
+    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// A small package folder with everything a package can hold.
@@ -83,9 +79,6 @@ fn sample(folder: &Utf8Path) {
     let long = format!("lib/{}/{}", "n".repeat(120), "m".repeat(200));
     fs_err::create_dir_all(folder.join(&long).parent().unwrap()).unwrap();
     fs_err::write(folder.join(&long), "long name").unwrap();
-    fs_err::set_permissions(
-        folder.join("lib/deep"),
-        std::fs::Permissions::from_mode(0o555),
-    )
-    .unwrap();
+    fs_err::set_permissions(folder.join("lib/deep"), std::fs::Permissions::from_mode(0o555))
+        .unwrap();
 }

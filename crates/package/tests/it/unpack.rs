@@ -26,19 +26,9 @@ fn what_was_packed_comes_out_the_same() {
             archive::unpack(&archive, &folder.join("out"), &UnpackOptions::default()).unwrap();
         assert!(unpacked.verified);
         assert_eq!(unpacked.manifest, manifest);
-        assert_eq!(
-            archive::scan(&folder.join("out"), &Cancel::new()).unwrap(),
-            manifest,
-            "{name}"
-        );
-        assert_eq!(
-            fs_err::read(folder.join("out/manifest.json")).unwrap(),
-            manifest.to_json()
-        );
-        let mode = fs_err::metadata(folder.join("out"))
-            .unwrap()
-            .permissions()
-            .mode();
+        assert_eq!(archive::scan(&folder.join("out"), &Cancel::new()).unwrap(), manifest, "{name}");
+        assert_eq!(fs_err::read(folder.join("out/manifest.json")).unwrap(), manifest.to_json());
+        let mode = fs_err::metadata(folder.join("out")).unwrap().permissions().mode();
         assert_eq!(mode & 0o7777, 0o755);
         assert_eq!(folder.names(), [name, "in", "out"]);
     }
@@ -48,17 +38,11 @@ fn what_was_packed_comes_out_the_same() {
 fn the_expected_digest_decides() {
     let folder = Folder::new();
     let (archive, manifest) = packed(&folder, "a--1.tar.zst");
-    let options = |expected| UnpackOptions {
-        expected: Some(expected),
-        ..UnpackOptions::default()
-    };
+    let options = |expected| UnpackOptions { expected: Some(expected), ..UnpackOptions::default() };
     archive::verify(&archive, &options(manifest.digest())).unwrap();
     let error =
         archive::unpack(&archive, &folder.join("out"), &options(Sha256::of(b""))).unwrap_err();
-    assert!(
-        matches!(error, UnpackError::WrongDigest { .. }),
-        "{error:?}"
-    );
+    assert!(matches!(error, UnpackError::WrongDigest { .. }), "{error:?}");
     assert_eq!(folder.names(), ["a--1.tar.zst", "in"]);
 }
 
@@ -86,45 +70,23 @@ fn a_cancelled_unpacking_leaves_nothing() {
 
 #[test]
 fn packages_of_the_reference_are_read_and_get_a_manifest() {
-    for (flag, name) in [
-        ("-J", "a--1.tar.xz"),
-        ("-z", "a--1.tar.gz"),
-        ("-j", "a--1.tar.bz2"),
-    ] {
+    for (flag, name) in [("-J", "a--1.tar.xz"), ("-z", "a--1.tar.gz"), ("-j", "a--1.tar.bz2")] {
         let folder = Folder::new();
         sample(&folder.join("in"));
         fs_err::hard_link(folder.join("in/bin/tool"), folder.join("in/bin/same")).unwrap();
         let status = std::process::Command::new("tar")
-            .args([
-                flag,
-                "-cf",
-                folder.join(name).as_str(),
-                "-C",
-                folder.join("in").as_str(),
-                ".",
-            ])
+            .args([flag, "-cf", folder.join(name).as_str(), "-C", folder.join("in").as_str(), "."])
             .status()
             .unwrap();
         assert!(status.success());
-        let unpacked = archive::unpack(
-            &folder.join(name),
-            &folder.join("out"),
-            &UnpackOptions::default(),
-        )
-        .unwrap();
+        let unpacked =
+            archive::unpack(&folder.join(name), &folder.join("out"), &UnpackOptions::default())
+                .unwrap();
         assert!(!unpacked.verified);
-        assert_eq!(
-            unpacked.manifest,
-            archive::scan(&folder.join("in"), &Cancel::new()).unwrap()
-        );
-        assert_eq!(
-            unpacked.manifest,
-            archive::scan(&folder.join("out"), &Cancel::new()).unwrap()
-        );
-        let expected = UnpackOptions {
-            expected: Some(unpacked.manifest.digest()),
-            ..Default::default()
-        };
+        assert_eq!(unpacked.manifest, archive::scan(&folder.join("in"), &Cancel::new()).unwrap());
+        assert_eq!(unpacked.manifest, archive::scan(&folder.join("out"), &Cancel::new()).unwrap());
+        let expected =
+            UnpackOptions { expected: Some(unpacked.manifest.digest()), ..Default::default() };
         let error = archive::verify(&folder.join(name), &expected).unwrap_err();
         assert!(matches!(error, UnpackError::NoManifest(_)), "{error:?}");
     }
@@ -142,10 +104,8 @@ fn foreign_archives_lose_the_leading_parts_that_were_asked_for() {
     fs_err::write(folder.join("top-1.0/src/a.c"), "").unwrap();
     fs_err::write(folder.join("top-1.0/configure"), "").unwrap();
     let run = |program: &str, arguments: &[&str]| {
-        let status = std::process::Command::new(program)
-            .args(arguments)
-            .current_dir(folder.path())
-            .status();
+        let status =
+            std::process::Command::new(program).args(arguments).current_dir(folder.path()).status();
         assert!(status.unwrap().success());
     };
     run("tar", &["-czf", "a.tar.gz", "top-1.0"]);
@@ -154,38 +114,19 @@ fn foreign_archives_lose_the_leading_parts_that_were_asked_for() {
     run("zip", &["-qr", "two.zip", "top-1.0", "beside"]);
 
     let extract = |archive: &str, target: &str, strip| {
-        let options = ExtractOptions {
-            strip,
-            ..ExtractOptions::default()
-        };
+        let options = ExtractOptions { strip, ..ExtractOptions::default() };
         let archive = folder.join(archive);
-        archive::extract(
-            &archive,
-            Format::of(&archive).unwrap(),
-            &folder.join(target),
-            &options,
-        )
+        archive::extract(&archive, Format::of(&archive).unwrap(), &folder.join(target), &options)
     };
     extract("a.tar.gz", "plain", Strip::None).unwrap();
     assert_eq!(
         files(&folder.join("plain")),
-        [
-            "top-1.0",
-            "top-1.0/configure",
-            "top-1.0/src",
-            "top-1.0/src/a.c"
-        ]
+        ["top-1.0", "top-1.0/configure", "top-1.0/src", "top-1.0/src/a.c"]
     );
     extract("a.tar.gz", "first", Strip::First).unwrap();
-    assert_eq!(
-        files(&folder.join("first")),
-        ["configure", "src", "src/a.c"]
-    );
+    assert_eq!(files(&folder.join("first")), ["configure", "src", "src/a.c"]);
     extract("a.zip", "single", Strip::SingleTop).unwrap();
-    assert_eq!(
-        files(&folder.join("single")),
-        ["configure", "src", "src/a.c"]
-    );
+    assert_eq!(files(&folder.join("single")), ["configure", "src", "src/a.c"]);
     let error = extract("two.zip", "none", Strip::SingleTop).unwrap_err();
     let message = chain(&error).replace(folder.path().as_str(), "FOLDER");
     insta::assert_snapshot!(message, @"refused entry `beside` of `FOLDER/two.zip`: it lies outside the one top folder `top-1.0`");
@@ -198,11 +139,7 @@ fn times_of_sources_are_kept_so_that_make_sees_what_is_newer() {
     fs_err::create_dir(folder.join("in")).unwrap();
     fs_err::write(folder.join("in/f"), "").unwrap();
     let then = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_234_567_890);
-    fs_err::File::open(folder.join("in/f"))
-        .unwrap()
-        .file()
-        .set_modified(then)
-        .unwrap();
+    fs_err::File::open(folder.join("in/f")).unwrap().file().set_modified(then).unwrap();
     let status = std::process::Command::new("tar")
         .args(["-cf", "a.tar", "in"])
         .current_dir(folder.path())
@@ -216,10 +153,7 @@ fn times_of_sources_are_kept_so_that_make_sees_what_is_newer() {
         &ExtractOptions::default(),
     )
     .unwrap();
-    let found = fs_err::metadata(folder.join("out/in/f"))
-        .unwrap()
-        .modified()
-        .unwrap();
+    let found = fs_err::metadata(folder.join("out/in/f")).unwrap().modified().unwrap();
     assert_eq!(found, then);
 }
 

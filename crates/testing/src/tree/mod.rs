@@ -56,23 +56,14 @@ pub fn generate(into: &Utf8Path, options: Options) -> io::Result<Utf8PathBuf> {
         sources.add_to(&mut keys, number)?;
         let text = format!("{keys:#}\n");
         let script = build_script(number, &requires);
-        write_files(
-            &folder,
-            &[("buildinfo.json", text, 0o644), ("build", script, 0o755)],
-        )?;
+        write_files(&folder, &[("buildinfo.json", text, 0o644), ("build", script, 0o755)])?;
         write_files(&folder, &extra(number))?;
     }
     let bootstrap: Vec<_> = (0..IN_BOOTSTRAP).map(name).collect();
     let whole = json!({ "bootstrap_package_list": bootstrap });
     let installer = json!({ "core_package_list": bootstrap, "bootstrap_package_list": bootstrap });
-    let trees = [
-        ("treeinfo.json", whole),
-        ("installer.treeinfo.json", installer),
-    ];
-    write_files(
-        &tree,
-        &trees.map(|(file, info)| (file, format!("{info:#}\n"), 0o644)),
-    )?;
+    let trees = [("treeinfo.json", whole), ("installer.treeinfo.json", installer)];
+    write_files(&tree, &trees.map(|(file, info)| (file, format!("{info:#}\n"), 0o644)))?;
     Ok(tree)
 }
 
@@ -153,9 +144,7 @@ fn extra(number: usize) -> Vec<(String, String, u32)> {
         EXTRA_FILES / EXTRA_FOLDERS + usize::from(place < EXTRA_FILES % EXTRA_FOLDERS)
     });
     let file = |index| format!("extra/{}/file-{index:02}.conf", ["etc", "share"][index % 2]);
-    (0..count)
-        .map(|index| (file(index), format!("file {index} of {number}\n"), 0o644))
-        .collect()
+    (0..count).map(|index| (file(index), format!("file {index} of {number}\n"), 0o644)).collect()
 }
 
 /// A script that fails unless its requires are active, and installs its sources and extra files.
@@ -168,21 +157,14 @@ fn build_script(number: usize, requires: &[usize]) -> String {
         r#"chmod 755 "$PKG_PATH/bin/$PKG_NAME""#.to_owned(),
         r#"find /pkg/src -name '*.dat' -exec cp {} "$PKG_PATH/lib/$PKG_NAME/" ';'"#.to_owned(),
     ];
-    lines.extend(
-        requires
-            .iter()
-            .map(|used| format!("{INSTALL_ROOT}/bin/{}", name(*used))),
-    );
+    lines.extend(requires.iter().map(|used| format!("{INSTALL_ROOT}/bin/{}", name(*used))));
     if has_extra(number).is_some() {
         lines.push(r#"cp -R /pkg/extra "$PKG_PATH/etc/$PKG_NAME""#.to_owned());
     }
     if has_service(number) {
         lines.push(r#"units="$PKG_PATH/dcos.target.wants""#.to_owned());
         lines.push(r#"mkdir "$units""#.to_owned());
-        let unit = format!(
-            r"[Service]\nExecStart={INSTALL_ROOT}/bin/{}\n",
-            name(number)
-        );
+        let unit = format!(r"[Service]\nExecStart={INSTALL_ROOT}/bin/{}\n", name(number));
         lines.push(format!(r#"printf '{unit}' >"$units/$PKG_NAME.service""#));
     }
     lines.join("\n") + "\n"
@@ -201,10 +183,7 @@ mod tests {
     fn small_tree() -> (tempfile::TempDir, Utf8PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let into = Utf8Path::from_path(folder.path()).unwrap();
-        let options = Options {
-            checksum: Checksum::Sha256,
-            source_bytes: 10,
-        };
+        let options = Options { checksum: Checksum::Sha256, source_bytes: 10 };
         let tree = generate(into, options).unwrap();
         (folder, tree)
     }
@@ -214,21 +193,14 @@ mod tests {
         let folders = tree.read_dir_utf8().unwrap().map(Result::unwrap);
         let folders = folders.filter(|entry| entry.file_type().unwrap().is_dir());
         folders
-            .map(|entry| {
-                (
-                    entry.file_name().to_owned(),
-                    read(&entry.path().join("buildinfo.json")),
-                )
-            })
+            .map(|entry| (entry.file_name().to_owned(), read(&entry.path().join("buildinfo.json"))))
             .collect()
     }
 
     /// How many packages are on the longest chain that begins with `name`.
     fn depth(name: &str, packages: &BTreeMap<String, Value>) -> usize {
         let requires = packages[name]["requires"].as_array().unwrap();
-        let below = requires
-            .iter()
-            .map(|used| depth(used.as_str().unwrap(), packages));
+        let below = requires.iter().map(|used| depth(used.as_str().unwrap(), packages));
         below.max().unwrap_or(0) + 1
     }
 
@@ -236,12 +208,7 @@ mod tests {
     fn the_tree_has_the_shape_of_the_reference() {
         let (_folder, tree) = small_tree();
         let packages = packages(&tree);
-        let having = |key: &str| {
-            packages
-                .values()
-                .filter(|info| !info[key].is_null())
-                .count()
-        };
+        let having = |key: &str| packages.values().filter(|info| !info[key].is_null()).count();
         assert_eq!(packages.len(), 81);
         assert_eq!(having("username"), 16);
         assert_eq!(having("group"), 3);
@@ -250,20 +217,12 @@ mod tests {
         assert_eq!(having("single_source"), 57);
         assert_eq!(having("sources"), 17);
 
-        let counts = packages
-            .values()
-            .map(|info| info["requires"].as_array().unwrap().len());
+        let counts = packages.values().map(|info| info["requires"].as_array().unwrap().len());
         assert_eq!(counts.clone().sum::<usize>(), 129);
         assert_eq!(counts.filter(|count| *count == 0).count(), 30);
-        assert_eq!(
-            packages.keys().map(|name| depth(name, &packages)).max(),
-            Some(10)
-        );
+        assert_eq!(packages.keys().map(|name| depth(name, &packages)).max(), Some(10));
 
-        let extra: Vec<_> = (0..PACKAGES)
-            .map(extra)
-            .filter(|files| !files.is_empty())
-            .collect();
+        let extra: Vec<_> = (0..PACKAGES).map(extra).filter(|files| !files.is_empty()).collect();
         assert_eq!((extra.len(), extra.iter().map(Vec::len).sum()), (26, 271));
     }
 
@@ -272,32 +231,15 @@ mod tests {
         let (_folder, tree) = small_tree();
         let mut kinds = HashMap::new();
         for info in packages(&tree).into_values() {
-            let several = info["sources"]
-                .as_object()
-                .into_iter()
-                .flat_map(|all| all.values());
-            for source in several.chain(
-                info["single_source"]
-                    .is_object()
-                    .then_some(&info["single_source"]),
-            ) {
-                *kinds
-                    .entry(source["kind"].as_str().unwrap().to_owned())
-                    .or_insert(0) += 1;
+            let several = info["sources"].as_object().into_iter().flat_map(|all| all.values());
+            for source in
+                several.chain(info["single_source"].is_object().then_some(&info["single_source"]))
+            {
+                *kinds.entry(source["kind"].as_str().unwrap().to_owned()).or_insert(0) += 1;
             }
         }
-        let expected = [
-            ("url_extract", 68),
-            ("url", 45),
-            ("git", 22),
-            ("git_local", 1),
-        ];
-        assert_eq!(
-            kinds,
-            expected
-                .map(|(kind, count)| (kind.to_owned(), count))
-                .into()
-        );
+        let expected = [("url_extract", 68), ("url", 45), ("git", 22), ("git_local", 1)];
+        assert_eq!(kinds, expected.map(|(kind, count)| (kind.to_owned(), count)).into());
     }
 
     #[test]
@@ -311,9 +253,7 @@ mod tests {
         assert_eq!(installer["core_package_list"].as_array(), Some(list));
         assert_eq!(installer["bootstrap_package_list"].as_array(), Some(list));
         for name in list {
-            let requires = packages[name.as_str().unwrap()]["requires"]
-                .as_array()
-                .unwrap();
+            let requires = packages[name.as_str().unwrap()]["requires"].as_array().unwrap();
             assert!(requires.iter().all(|used| list.contains(used)), "{name}");
         }
     }

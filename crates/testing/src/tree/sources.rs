@@ -23,12 +23,7 @@ impl Sources {
     /// Sources that will lie in folders of `into`.
     pub(super) fn new(into: &Utf8Path, options: Options) -> io::Result<Self> {
         let commit = repository(&into.join("repository"))?;
-        Ok(Self {
-            into: into.to_owned(),
-            options,
-            commit,
-            made: 0,
-        })
+        Ok(Self { into: into.to_owned(), options, commit, made: 0 })
     }
 
     /// Gives package `number` one source, several or none.
@@ -98,9 +93,8 @@ fn hex(bytes: &[u8]) -> String {
 fn content(number: usize, size: usize) -> Vec<u8> {
     let mut state = number as u64 + 1;
     let next = || {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         state.to_be_bytes()[0]
     };
     std::iter::repeat_with(next).take(size).collect()

@@ -31,10 +31,7 @@ impl Bench {
             fs_err::create_dir(folder.path().join(name)).unwrap();
         }
         let home = folder.path().join("home");
-        let settings = Settings {
-            backoff_first: Duration::from_millis(1),
-            ..Settings::default()
-        };
+        let settings = Settings { backoff_first: Duration::from_millis(1), ..Settings::default() };
         Self {
             environment: Environment::of_process()
                 .with("HOME", &home)
@@ -80,8 +77,7 @@ impl Bench {
     }
 
     pub(super) fn identity(&self, spec: &SourceSpec) -> Result<String, SourceError> {
-        self.with_context(|context| spec.identity(context))
-            .map(|value| value.to_string())
+        self.with_context(|context| spec.identity(context)).map(|value| value.to_string())
     }
 
     /// Fetches and checks out, then again without network from the cache alone.
@@ -135,19 +131,11 @@ impl Bench {
         if self.path("cache").exists() {
             files = self.files("cache");
         }
-        files
-            .into_keys()
-            .filter(|file| !file.starts_with("locks/"))
-            .collect()
+        files.into_keys().filter(|file| !file.starts_with("locks/")).collect()
     }
 
     pub(super) fn warnings(&self) -> Vec<String> {
-        self.warnings
-            .lock()
-            .unwrap()
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        self.warnings.lock().unwrap().iter().map(ToString::to_string).collect()
     }
 
     /// Makes a program that is found before the real one.
@@ -175,10 +163,7 @@ impl Bench {
                 .with(format!("GIT_{role}_DATE"), "2020-01-01T00:00:00Z");
         }
         let program = Program::new("git", environment).args(arguments.iter().copied());
-        let output = program
-            .directory(&self.path(folder))
-            .run(&Cancel::new())
-            .unwrap();
+        let output = program.directory(&self.path(folder)).run(&Cancel::new()).unwrap();
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
@@ -218,10 +203,7 @@ pub(super) fn blob(content: &[u8]) -> String {
 
 /// What a checkout is expected to have.
 pub(super) fn expected(files: &[(&str, &str)]) -> BTreeMap<String, String> {
-    files
-        .iter()
-        .map(|(path, content)| ((*path).to_owned(), (*content).to_owned()))
-        .collect()
+    files.iter().map(|(path, content)| ((*path).to_owned(), (*content).to_owned())).collect()
 }
 
 fn mode(path: &Utf8Path) -> u32 {

@@ -37,15 +37,8 @@ fn bench(files: &[(&str, &str)]) -> (Bench, Vec<u8>) {
     let mut bench = Bench::new();
     bench.program("cargo", CARGO);
     let mut members = vec![("program-1.0.0/Cargo.toml".to_owned(), "[package]", 0o644)];
-    members.extend(
-        files
-            .iter()
-            .map(|(n, c)| (format!("program-1.0.0/{n}"), *c, 0o644)),
-    );
-    let members: Vec<_> = members
-        .iter()
-        .map(|(n, c, mode)| (n.as_str(), *c, *mode))
-        .collect();
+    members.extend(files.iter().map(|(n, c)| (format!("program-1.0.0/{n}"), *c, 0o644)));
+    let members: Vec<_> = members.iter().map(|(n, c, mode)| (n.as_str(), *c, *mode)).collect();
     let content = tar_gz(&members).unwrap();
     fs_err::write(bench.path("home/program-1.0.0.crate"), &content).unwrap();
     fs_err::write(bench.path("home/dep-0.2.0.crate"), dependency()).unwrap();
@@ -53,11 +46,8 @@ fn bench(files: &[(&str, &str)]) -> (Bench, Vec<u8>) {
 }
 
 fn dependency() -> Vec<u8> {
-    tar_gz(&[
-        ("dep-0.2.0/Cargo.toml", "[package]", 0o644),
-        ("dep-0.2.0/src/lib.rs", "x", 0o644),
-    ])
-    .unwrap()
+    tar_gz(&[("dep-0.2.0/Cargo.toml", "[package]", 0o644), ("dep-0.2.0/src/lib.rs", "x", 0o644)])
+        .unwrap()
 }
 
 fn spec(content: &[u8]) -> SourceSpec {
@@ -67,11 +57,8 @@ fn spec(content: &[u8]) -> SourceSpec {
 #[test]
 fn a_crate_is_laid_out_with_everything_its_lock_file_names() {
     let lock = lock_file(&dependency());
-    let (mut bench, content) = bench(&[
-        ("Cargo.lock", &lock),
-        ("rust-toolchain.toml", "x"),
-        (".cargo/config", "y"),
-    ]);
+    let (mut bench, content) =
+        bench(&[("Cargo.lock", &lock), ("rust-toolchain.toml", "x"), (".cargo/config", "y")]);
     let checksum = Sha256::of(&dependency());
     assert_eq!(
         bench.checked_out(&spec(&content)),
@@ -89,15 +76,9 @@ fn a_crate_is_laid_out_with_everything_its_lock_file_names() {
         ])
     );
     let calls = fs_err::read_to_string(bench.path("home/calls")).unwrap();
-    assert_eq!(
-        calls, "fetch --quiet\nfetch --quiet --locked\n",
-        "the cache is asked first"
-    );
+    assert_eq!(calls, "fetch --quiet\nfetch --quiet --locked\n", "the cache is asked first");
     let project = fs_err::read_to_string(bench.path("home/project")).unwrap();
-    assert!(
-        project.contains("package = \"program\"\nversion = \"=1.0.0\"\n"),
-        "{project}"
-    );
+    assert!(project.contains("package = \"program\"\nversion = \"=1.0.0\"\n"), "{project}");
     let sha256 = Sha256::of(&content);
     assert_eq!(
         bench.identity(&spec(&content)).unwrap(),
@@ -110,10 +91,7 @@ fn a_crate_without_usable_lock_file_is_refused() {
     let git =
         "[[package]]\nname = \"dep\"\nversion = \"0.2.0\"\nsource = \"git+http://host/d#1\"\n";
     for (files, message) in [
-        (
-            vec![],
-            "the crate brings no `Cargo.lock`, so what it depends on is not fixed",
-        ),
+        (vec![], "the crate brings no `Cargo.lock`, so what it depends on is not fixed"),
         (
             vec![("Cargo.lock", git)],
             "its `Cargo.lock` names `dep 0.2.0` from `git+http://host/d#1`: only crates of one \
@@ -122,10 +100,7 @@ fn a_crate_without_usable_lock_file_is_refused() {
     ] {
         let (bench, content) = bench(&files);
         let error = bench.fetch(&spec(&content)).unwrap_err();
-        assert_eq!(
-            chain(&error),
-            format!("cannot fetch crate source `program` 1.0.0: {message}")
-        );
+        assert_eq!(chain(&error), format!("cannot fetch crate source `program` 1.0.0: {message}"));
         bench.assert_nothing_left();
     }
 }
@@ -138,9 +113,7 @@ fn a_wrong_crate_or_dependency_is_kept_aside() {
         (spec(&content), b"other".to_vec(), dependency()),
     ] {
         let error = bench.fetch(&spec).unwrap_err();
-        let kept = bench
-            .path("cache")
-            .join(format!("{}.corrupt", blob(&expected)));
+        let kept = bench.path("cache").join(format!("{}.corrupt", blob(&expected)));
         let (expected, found) = (Sha256::of(&expected), Sha256::of(&found));
         assert_eq!(
             chain(&error),
@@ -153,10 +126,7 @@ fn a_wrong_crate_or_dependency_is_kept_aside() {
         bench.assert_nothing_left();
     }
     let error = bench.checkout(&spec(&content)).unwrap_err();
-    assert!(
-        chain(&error).ends_with("it is not in the cache"),
-        "{error:?}"
-    );
+    assert!(chain(&error).ends_with("it is not in the cache"), "{error:?}");
     bench.assert_nothing_left();
 }
 

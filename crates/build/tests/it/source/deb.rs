@@ -37,26 +37,16 @@ fn spec(content: &[u8], architecture: Option<&str>) -> SourceSpec {
 
 #[test]
 fn the_files_of_a_package_are_laid_out_and_nothing_of_it_is_run() {
-    let members = [
-        ("./usr/bin/exporter", "x", 0o755),
-        ("./etc/default/exporter", "y", 0o644),
-    ];
+    let members = [("./usr/bin/exporter", "x", 0o755), ("./etc/default/exporter", "y", 0o644)];
     let gzip = tar_gz(&members).unwrap();
     let plain = tar(&members).unwrap();
     for (name, data) in [("data.tar.gz", &gzip), ("data.tar", &plain)] {
         // An odd length, so that what follows is padded.
-        let package = deb(&[
-            ("debian-binary", b"2.0"),
-            ("control.tar", b"x"),
-            (name, data),
-        ]);
+        let package = deb(&[("debian-binary", b"2.0"), ("control.tar", b"x"), (name, data)]);
         let mut bench = bench(&package);
         assert_eq!(
             bench.checked_out(&spec(&package, None)),
-            expected(&[
-                ("usr/bin/exporter", "755 x"),
-                ("etc/default/exporter", "644 y")
-            ])
+            expected(&[("usr/bin/exporter", "755 x"), ("etc/default/exporter", "644 y")])
         );
         let calls = fs_err::read_to_string(bench.path("home/calls")).unwrap();
         assert_eq!(calls, "--quiet=2 download exporter=1.5.0-1+b6\n");
@@ -69,10 +59,7 @@ fn another_architecture_can_be_asked_for() {
     bench.fetch(&spec(b"x", Some("arm64"))).unwrap();
     let calls = fs_err::read_to_string(bench.path("home/calls")).unwrap();
     assert_eq!(calls, "--quiet=2 download exporter:arm64=1.5.0-1+b6\n");
-    assert_eq!(
-        spec(b"x", Some("arm64")).to_string(),
-        "deb source `exporter:arm64` 1.5.0-1+b6"
-    );
+    assert_eq!(spec(b"x", Some("arm64")).to_string(), "deb source `exporter:arm64` 1.5.0-1+b6");
 }
 
 #[test]
@@ -85,11 +72,7 @@ fn a_version_that_apt_does_not_know_comes_with_a_hint() {
         chain(&error).ends_with(&format!("ended with exit status: 100\n    {says}")),
         "{error:?}"
     );
-    assert!(
-        error
-            .hint()
-            .is_some_and(|hint| hint.starts_with("`apt-get update`"))
-    );
+    assert!(error.hint().is_some_and(|hint| hint.starts_with("`apt-get update`")));
     bench.assert_nothing_left();
 }
 
@@ -115,14 +98,8 @@ fn a_wrong_package_is_kept_aside() {
 fn what_is_no_debian_package_is_refused() {
     for (package, message) in [
         (b"no archive".to_vec(), "it is damaged or cut short"),
-        (
-            deb(&[("debian-binary", b"2.0\n")]),
-            "it has no `data.tar` archive",
-        ),
-        (
-            deb(&[("data.tar.lz", b"x")]),
-            "its files are compressed in a way that is not known",
-        ),
+        (deb(&[("debian-binary", b"2.0\n")]), "it has no `data.tar` archive"),
+        (deb(&[("data.tar.lz", b"x")]), "its files are compressed in a way that is not known"),
     ] {
         let bench = bench(&package);
         bench.fetch(&spec(&package, None)).unwrap();

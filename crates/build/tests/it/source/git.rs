@@ -26,17 +26,11 @@ fn a_commit_is_laid_out_with_its_history_and_nothing_else() {
     assert_eq!(bench.checked_out(&spec), expected(&FILES));
     assert_eq!(bench.git("out", &["rev-parse", "HEAD"]), commit);
     assert_eq!(bench.git("out", &["describe", "--tags"]), "v1");
-    assert_eq!(
-        bench.git("out", &["for-each-ref", "--format=%(refname)"]),
-        "refs/tags/v1"
-    );
+    assert_eq!(bench.git("out", &["for-each-ref", "--format=%(refname)"]), "refs/tags/v1");
     assert_eq!(bench.git("out", &["remote"]), "");
     assert_eq!(bench.git("out", &["status", "--porcelain"]), "");
     let config = fs_err::read_to_string(bench.path("out/.git/config")).unwrap();
-    assert!(
-        !config.contains("cache") && !config.contains("origin"),
-        "{config}"
-    );
+    assert!(!config.contains("cache") && !config.contains("origin"), "{config}");
     assert_eq!(
         bench.identity(&spec).unwrap(),
         format!("{{\"kind\":\"git\",\"commit\":\"{commit}\"}}")
@@ -68,9 +62,7 @@ fn a_branch_that_moved_on_is_a_warning() {
     let url = bench.path("origin");
     assert_eq!(
         bench.warnings(),
-        [format!(
-            "`ref_origin` `main` of `{url}` is at commit `{new}` now; `ref` says `{old}`"
-        )]
+        [format!("`ref_origin` `main` of `{url}` is at commit `{new}` now; `ref` says `{old}`")]
     );
 }
 
@@ -128,29 +120,20 @@ fn a_reference_that_is_no_branch_is_named_in_full() {
     fs_err::write(bench.path("origin/plain"), "two\n").unwrap();
     let review = bench.commit("origin");
     bench.git("origin", &["update-ref", "refs/pull/7/head", "HEAD"]);
-    bench
-        .fetch(&spec(&bench, &review, "refs/pull/7/head"))
-        .unwrap();
-    bench
-        .checkout(&spec(&bench, &review, "refs/pull/7/head"))
-        .unwrap();
+    bench.fetch(&spec(&bench, &review, "refs/pull/7/head")).unwrap();
+    bench.checkout(&spec(&bench, &review, "refs/pull/7/head")).unwrap();
     assert!(bench.warnings().is_empty());
 }
 
 #[test]
 fn a_repository_that_cannot_be_reached_says_what_git_said() {
     let bench = Bench::new();
-    let error = bench
-        .fetch(&spec(&bench, &"1".repeat(40), "main"))
-        .unwrap_err();
+    let error = bench.fetch(&spec(&bench, &"1".repeat(40), "main")).unwrap_err();
     let message = chain(&error);
     let url = bench.path("origin");
     assert!(message.contains(&format!("`{url}` at `1111")), "{message}");
     assert!(message.contains("ended with exit status: 128"), "{message}");
-    assert!(
-        message.contains("does not appear to be a git repository"),
-        "{message}"
-    );
+    assert!(message.contains("does not appear to be a git repository"), "{message}");
     bench.assert_nothing_left();
     assert!(bench.cached().is_empty());
 }
@@ -175,10 +158,7 @@ fn offline_without_the_commit_says_how_to_get_it() {
         Some("`monobloc build --fetch-only`, run with network access, fills the cache")
     );
     let error = bench.checkout(&spec).unwrap_err();
-    assert!(
-        chain(&error).ends_with("it is not in the cache"),
-        "{error:?}"
-    );
+    assert!(chain(&error).ends_with("it is not in the cache"), "{error:?}");
     bench.assert_nothing_left();
 }
 
@@ -189,10 +169,7 @@ fn hooks_and_settings_of_the_user_do_not_touch_the_files() {
     let hooks = bench.path("home/hooks");
     fs_err::create_dir(&hooks).unwrap();
     let hook = "#!/bin/sh\necho hooked > plain\n";
-    let hook = [
-        ("post-checkout", hook, 0o755),
-        ("reference-transaction", "#!/bin/false\n", 0o755),
-    ];
+    let hook = [("post-checkout", hook, 0o755), ("reference-transaction", "#!/bin/false\n", 0o755)];
     testing::files::write_files(&hooks, &hook).unwrap();
     let config = format!(
         "[core]\n\tautocrlf = true\n\thooksPath = {hooks}\n[init]\n\ttemplateDir = {hooks}\n"
@@ -209,18 +186,12 @@ fn hooks_and_settings_of_the_user_do_not_touch_the_files() {
 fn a_missing_git_comes_with_a_hint() {
     let mut bench = Bench::new();
     bench.without_programs();
-    let error = bench
-        .fetch(&spec(&bench, &"1".repeat(40), "main"))
-        .unwrap_err();
+    let error = bench.fetch(&spec(&bench, &"1".repeat(40), "main")).unwrap_err();
     assert!(
         chain(&error).ends_with("cannot run `git`: there is no such program on this machine"),
         "{error:?}"
     );
-    assert!(
-        error
-            .hint()
-            .is_some_and(|hint| hint.starts_with("install git"))
-    );
+    assert!(error.hint().is_some_and(|hint| hint.starts_with("install git")));
 }
 
 #[test]

@@ -5,9 +5,7 @@ use build::source::SourceSpec;
 use super::bench::{Bench, chain, expected};
 
 fn spec(rel_path: &str) -> SourceSpec {
-    SourceSpec::GitLocal {
-        rel_path: rel_path.parse().unwrap(),
-    }
+    SourceSpec::GitLocal { rel_path: rel_path.parse().unwrap() }
 }
 
 #[test]
@@ -16,10 +14,7 @@ fn what_is_checked_out_is_laid_out_and_identified() {
     let commit = bench.repository("local");
     fs_err::write(bench.path("local/untracked"), "x").unwrap();
     let files = bench.checked_out(&spec("../local"));
-    assert_eq!(
-        files,
-        expected(&[("plain", "644 one\n"), ("program", "755 #!/bin/sh\n")])
-    );
+    assert_eq!(files, expected(&[("plain", "644 one\n"), ("program", "755 #!/bin/sh\n")]));
     assert_eq!(bench.git("out", &["rev-parse", "HEAD"]), commit);
     assert_eq!(
         bench.identity(&spec("../local")).unwrap(),
@@ -35,20 +30,10 @@ fn changes_that_are_not_committed_are_refused() {
     let path = bench.path("package/../local");
     let message = format!("`{path}` has changes that are not committed:\n     M plain");
     let error = bench.identity(&spec("../local")).unwrap_err();
-    assert_eq!(
-        chain(&error),
-        format!("cannot identify git_local source `../local`: {message}")
-    );
-    assert!(
-        error
-            .hint()
-            .is_some_and(|hint| hint.starts_with("commit or stash"))
-    );
+    assert_eq!(chain(&error), format!("cannot identify git_local source `../local`: {message}"));
+    assert!(error.hint().is_some_and(|hint| hint.starts_with("commit or stash")));
     let error = bench.checkout(&spec("../local")).unwrap_err();
-    assert_eq!(
-        chain(&error),
-        format!("cannot check out git_local source `../local`: {message}")
-    );
+    assert_eq!(chain(&error), format!("cannot check out git_local source `../local`: {message}"));
     bench.assert_nothing_left();
 }
 
@@ -73,9 +58,6 @@ fn only_the_top_of_a_repository_with_a_commit_will_do() {
         );
     }
     let error = bench.fetch(&spec("../empty")).unwrap_err();
-    assert!(
-        chain(&error).ends_with("empty` has no commit yet"),
-        "{error:?}"
-    );
+    assert!(chain(&error).ends_with("empty` has no commit yet"), "{error:?}");
     bench.assert_nothing_left();
 }

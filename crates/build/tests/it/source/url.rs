@@ -10,18 +10,12 @@ use super::bench::{Bench, blob, chain, expected};
 
 fn file(url: &str, content: &[u8]) -> SourceSpec {
     let checksum = Checksum::Sha256(Sha256::of(content));
-    SourceSpec::Url {
-        url: url.parse().unwrap(),
-        checksum,
-    }
+    SourceSpec::Url { url: url.parse().unwrap(), checksum }
 }
 
 fn archive(url: &str, content: &[u8]) -> SourceSpec {
     let checksum = Checksum::Sha256(Sha256::of(content));
-    SourceSpec::UrlExtract {
-        url: url.parse().unwrap(),
-        checksum,
-    }
+    SourceSpec::UrlExtract { url: url.parse().unwrap(), checksum }
 }
 
 #[test]
@@ -30,10 +24,7 @@ fn a_file_is_laid_out_under_the_name_in_its_url() {
     let server = HttpServer::start().unwrap();
     server.on("/a/data.bin", [Answer::file("content")]);
     let spec = file(&server.url("/a/data.bin?version=1"), b"content");
-    assert_eq!(
-        bench.checked_out(&spec),
-        expected(&[("data.bin", "644 content")])
-    );
+    assert_eq!(bench.checked_out(&spec), expected(&[("data.bin", "644 content")]));
     assert_eq!(server.requests().len(), 1, "the cache is asked first");
     assert_eq!(bench.cached(), [blob(b"content")]);
     let sha256 = Sha256::of(b"content");
@@ -49,18 +40,9 @@ fn old_trees_name_files_by_sha1() {
     fs_err::write(bench.path("package/data"), "content").unwrap();
     let sha1 = Sha1::of(b"content");
     let url = "file://data".parse().unwrap();
-    let spec = SourceSpec::Url {
-        url,
-        checksum: Checksum::Sha1(sha1),
-    };
-    assert_eq!(
-        bench.checked_out(&spec),
-        expected(&[("data", "644 content")])
-    );
-    assert_eq!(
-        bench.cached(),
-        [format!("sha1/{}/{sha1}", &sha1.to_string()[..2])]
-    );
+    let spec = SourceSpec::Url { url, checksum: Checksum::Sha1(sha1) };
+    assert_eq!(bench.checked_out(&spec), expected(&[("data", "644 content")]));
+    assert_eq!(bench.cached(), [format!("sha1/{}/{sha1}", &sha1.to_string()[..2])]);
     assert_eq!(
         bench.identity(&spec).unwrap(),
         format!("{{\"kind\":\"url\",\"name\":\"data\",\"sha1\":\"{sha1}\"}}")
@@ -70,11 +52,7 @@ fn old_trees_name_files_by_sha1() {
 #[test]
 fn tar_archives_lose_the_first_part_of_every_path() {
     let mut bench = Bench::new();
-    let tar = tar_gz(&[
-        ("a-1/x", "x", 0o644),
-        ("a-1/bin/y", "y", 0o755),
-        ("b/z", "z", 0o600),
-    ]);
+    let tar = tar_gz(&[("a-1/x", "x", 0o644), ("a-1/bin/y", "y", 0o755), ("b/z", "z", 0o600)]);
     let tar = tar.unwrap();
     fs_err::write(bench.path("package/a.tgz"), &tar).unwrap();
     let spec = archive("file://a.tgz", &tar);
@@ -180,10 +158,7 @@ fn a_missing_file_says_where_it_was_looked_for() {
     );
     let error = bench.fetch(&file("file://absent", b"x")).unwrap_err();
     let path = bench.path("package/absent");
-    assert!(
-        chain(&error).contains(&format!("cannot download `file://{path}`")),
-        "{error:?}"
-    );
+    assert!(chain(&error).contains(&format!("cannot download `file://{path}`")), "{error:?}");
     assert!(bench.cached().is_empty());
     bench.assert_nothing_left();
 }
@@ -200,10 +175,7 @@ fn offline_and_checkout_use_the_cache_alone() {
         "{error:?}"
     );
     let error = bench.checkout(&spec).unwrap_err();
-    assert!(
-        chain(&error).ends_with("it is not in the cache"),
-        "{error:?}"
-    );
+    assert!(chain(&error).ends_with("it is not in the cache"), "{error:?}");
     assert!(server.requests().is_empty());
     bench.assert_nothing_left();
 }
@@ -212,10 +184,7 @@ fn offline_and_checkout_use_the_cache_alone() {
 fn many_who_want_one_file_fetch_it_once() {
     let bench = Bench::new();
     let server = HttpServer::start().unwrap();
-    server.on(
-        "/data",
-        [Answer::file("x").stall(std::time::Duration::from_millis(200))],
-    );
+    server.on("/data", [Answer::file("x").stall(std::time::Duration::from_millis(200))]);
     let spec = file(&server.url("/data"), b"x");
     std::thread::scope(|scope| {
         for _ in 0..8 {
@@ -249,11 +218,6 @@ fn cancelled_work_leaves_nothing() {
     bench.fetch(&spec).unwrap();
     bench.cancel.cancel();
     assert!(bench.checkout(&spec).unwrap_err().is_cancelled());
-    assert!(
-        bench
-            .fetch(&file("file://data", b"y"))
-            .unwrap_err()
-            .is_cancelled()
-    );
+    assert!(bench.fetch(&file("file://data", b"y")).unwrap_err().is_cancelled());
     bench.assert_nothing_left();
 }

@@ -338,10 +338,7 @@ fn the_build_script_is_an_executable_file_of_the_package_folder() {
         ("mode/script", ""),
         ("folder/buildinfo.json", r#"{"build_script": "extra"}"#),
         ("folder/extra/file", ""),
-        (
-            "outside/buildinfo.json",
-            r#"{"build_script": "../plain/build"}"#,
-        ),
+        ("outside/buildinfo.json", r#"{"build_script": "../plain/build"}"#),
         ("absolute/buildinfo.json", r#"{"build_script": "/bin/sh"}"#),
         ("none/buildinfo.json", r#"{"build_script": ""}"#),
     ];

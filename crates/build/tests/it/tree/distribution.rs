@@ -7,11 +7,7 @@ use super::{each, mistakes};
 /// The same for a `distribution.toml`.
 fn of_distribution(texts: &[&str]) -> String {
     each(texts, |text| {
-        mistakes(&[
-            ("distribution.toml", text),
-            ("a/buildinfo.json", ""),
-            ("a/build", ""),
-        ])
+        mistakes(&[("distribution.toml", text), ("a/buildinfo.json", ""), ("a/build", "")])
     })
 }
 
@@ -93,11 +89,7 @@ fn the_places_of_a_distribution_are_absolute_and_not_taken() {
     ];
     let of_path = |path: &str| {
         let text = format!("name = 'atoll'\nversion = '1'\ninstall_root = '{path}'");
-        mistakes(&[
-            ("distribution.toml", &text),
-            ("a/buildinfo.json", ""),
-            ("a/build", ""),
-        ])
+        mistakes(&[("distribution.toml", &text), ("a/buildinfo.json", ""), ("a/build", "")])
     };
     assert_snapshot!(each(&paths, of_path), @"
     ## opt/atoll
@@ -159,10 +151,7 @@ fn a_pinned_root_has_a_path_and_a_digest() {
         with("build = 1"),
         with("[build]\nroot = 'x'"),
         with("[build]\nroot_sha256 = 'x'"),
-        with(&format!(
-            "[build]\nroot = 1\nroot_sha256 = '{}'",
-            "0".repeat(64)
-        )),
+        with(&format!("[build]\nroot = 1\nroot_sha256 = '{}'", "0".repeat(64))),
         with("[build]\nroot = 'x'\nroot_sha256 = 'x'"),
         with("[build]\nroot = 'x'\nroot_sha256 = 'x'\nrot = 1"),
     ];

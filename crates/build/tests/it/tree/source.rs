@@ -17,12 +17,7 @@ fn of_source(texts: &[&str]) -> String {
 
 #[test]
 fn a_source_needs_a_known_kind() {
-    let texts = [
-        "{}",
-        r#"{"kind": "gitlocal"}"#,
-        r#"{"kind": "svn"}"#,
-        r#"{"kind": ""}"#,
-    ];
+    let texts = ["{}", r#"{"kind": "gitlocal"}"#, r#"{"kind": "svn"}"#, r#"{"kind": ""}"#];
     assert_snapshot!(of_source(&texts), @r#"
     ## {}
     a/buildinfo.json:2:1: a source lacks the key `kind`
@@ -255,11 +250,7 @@ fn packages_of_registries_have_exact_names_and_versions() {
 #[test]
 fn an_upstream_is_one_source() {
     let of_upstream = |text: &str| {
-        mistakes(&[
-            ("upstream.json", text),
-            ("a/buildinfo.json", ""),
-            ("a/build", ""),
-        ])
+        mistakes(&[("upstream.json", text), ("a/buildinfo.json", ""), ("a/build", "")])
     };
     let texts = [
         "",
@@ -296,40 +287,27 @@ fn an_upstream_is_one_source() {
 #[test]
 fn an_upstream_has_packages_and_no_upstream() {
     let folder = tree(&[
-        (
-            "tree/upstream.json",
-            br#"{"kind": "git_local", "rel_path": "../upstream"}"#,
-        ),
+        ("tree/upstream.json", br#"{"kind": "git_local", "rel_path": "../upstream"}"#),
         ("tree/a/buildinfo.json", b""),
         ("tree/a/build", b""),
         ("empty/file", b""),
         ("stacked/packages/upstream.json", b"{}"),
-        (
-            "broken/packages/b/buildinfo.json",
-            br#"{"requires": ["c"]}"#,
-        ),
+        ("broken/packages/b/buildinfo.json", br#"{"requires": ["c"]}"#),
         ("broken/packages/b/build", b""),
-        (
-            "good/packages/a/buildinfo.json",
-            br#"{"requires": ["missing"]}"#,
-        ),
+        ("good/packages/a/buildinfo.json", br#"{"requires": ["missing"]}"#),
         ("good/packages/b/buildinfo.json", br#"{"requires": ["a"]}"#),
         ("good/packages/b/build", b""),
         ("good/packages/treeinfo.json", b"{"),
     ]);
     let root = Utf8Path::from_path(folder.path()).unwrap();
     let with = |upstream: &str| match Tree::load(&root.join("tree"), &|_| Ok(root.join(upstream))) {
-        Ok(tree) => tree
-            .components
-            .values()
-            .map(|found| found.file.to_string())
-            .collect::<Vec<_>>(),
+        Ok(tree) => {
+            tree.components.values().map(|found| found.file.to_string()).collect::<Vec<_>>()
+        }
         Err(LoadError::Mistakes(found)) => found.iter().map(show).collect(),
         Err(error) => panic!("{error}"),
     };
-    let shown = each(&["empty", "stacked", "broken", "good"], |upstream| {
-        with(upstream).join("\n")
-    });
+    let shown = each(&["empty", "stacked", "broken", "good"], |upstream| with(upstream).join("\n"));
     assert_snapshot!(shown.replace(root.as_str(), ""), @"
     ## empty
     /tree/upstream.json: the upstream tree has no folder `packages`

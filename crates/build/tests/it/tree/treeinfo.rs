@@ -138,10 +138,7 @@ fn every_package_of_a_set_is_in_the_variant_that_the_set_says() {
     "#);
     let files = [
         ("x.treeinfo.json", r#"{"core_package_list": ["a"]}"#),
-        (
-            "a/buildinfo.json",
-            r#"{"requires": [{"name": "b", "variant": "x"}]}"#,
-        ),
+        ("a/buildinfo.json", r#"{"requires": [{"name": "b", "variant": "x"}]}"#),
         ("a/build", ""),
         ("b/buildinfo.json", ""),
         ("b/build", ""),

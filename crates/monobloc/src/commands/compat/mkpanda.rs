@@ -91,11 +91,7 @@ fn tree(
     mkbootstrap: bool,
     output: &Output,
 ) -> Result<Outcome, Failure> {
-    let variant = arguments
-        .variant
-        .as_deref()
-        .map(build_command::parse_variant)
-        .transpose()?;
+    let variant = arguments.variant.as_deref().map(build_command::parse_variant).transpose()?;
     let selection = variant.map_or(Selection::Everything, Selection::Set);
     let session = build_command::open(options(context, arguments, Utf8Path::new("."))?, output)?;
     let plan = session.plan(&selection).map_err(build_command::failure)?;
@@ -108,9 +104,7 @@ fn tree(
     if mkbootstrap {
         for set in &plan.sets {
             output.line(&format!("starting: make bootstrap {}", set.variant))?;
-            let made = session
-                .bootstrap(&plan, set)
-                .map_err(build_command::failure)?;
+            let made = session.bootstrap(&plan, set).map_err(build_command::failure)?;
             output.line(&format!("completed: make bootstrap {}", set.variant))?;
             output.line(&format!("{}", made.archive))?;
         }
@@ -125,18 +119,13 @@ fn build_all(
     output: &Output,
 ) -> Result<bool, Failure> {
     let progress = Progress::new(context, output);
-    let report = session
-        .build(plan, &progress)
-        .map_err(build_command::failure)?;
+    let report = session.build(plan, &progress).map_err(build_command::failure)?;
     progress.finish();
     if !report.is_success() {
-        let failed = report
-            .packages
-            .iter()
-            .filter_map(|(key, ended)| match ended {
-                build::session::Ended::Failed(failure) => Some((key, failure)),
-                _ => None,
-            });
+        let failed = report.packages.iter().filter_map(|(key, ended)| match ended {
+            build::session::Ended::Failed(failure) => Some((key, failure)),
+            _ => None,
+        });
         for (key, failure) in failed {
             output.line(&format!("ERROR: {key}: {}", failure.causes.join(": ")))?;
         }
@@ -151,9 +140,7 @@ fn package(
 ) -> Result<Outcome, Failure> {
     let folder = context.absolute(Utf8Path::new("."))?;
     let not_a_package = || {
-        Failure::usage(format!(
-            "`{folder}` is not a package folder: it has no `buildinfo.json`"
-        ))
+        Failure::usage(format!("`{folder}` is not a package folder: it has no `buildinfo.json`"))
     };
     let has_buildinfo = folder
         .read_dir_utf8()?
@@ -164,11 +151,7 @@ fn package(
         return Err(not_a_package());
     };
     let name: PackageName = name.parse()?;
-    let variant = arguments
-        .variant
-        .as_deref()
-        .map(build_command::parse_variant)
-        .transpose()?;
+    let variant = arguments.variant.as_deref().map(build_command::parse_variant).transpose()?;
     let session = build_command::open(options(context, arguments, parent)?, output)?;
     let selection = Selection::Packages(vec![(name.clone(), variant)]);
     let plan = session.plan(&selection).map_err(build_command::failure)?;
@@ -187,9 +170,7 @@ fn package(
     }
     output.line("Package variants available as:")?;
     for key in plan.order.iter().filter(|key| key.name == name) {
-        let archive = session
-            .cache
-            .archive(&plan.identities[key].id, &key.variant);
+        let archive = session.cache.archive(&plan.identities[key].id, &key.variant);
         let variant = match &key.variant {
             Variant::Default => "<default>".to_owned(),
             Variant::Named(variant) => variant.to_string(),

@@ -58,11 +58,7 @@ pub(super) fn run(
             output.line(format!("{sign} {path} {what}").trim_end())?;
         }
     }
-    Ok(if differences.is_empty() {
-        Outcome::Done
-    } else {
-        Outcome::Failed
-    })
+    Ok(if differences.is_empty() { Outcome::Done } else { Outcome::Failed })
 }
 
 fn changes(before: &Entry, after: &Entry) -> String {
@@ -74,11 +70,7 @@ fn changes(before: &Entry, after: &Entry) -> String {
             format!("link {before} → {after}")
         }
         (
-            Entry::File {
-                mode: old_mode,
-                size: old_size,
-                sha256: old_sha256,
-            },
+            Entry::File { mode: old_mode, size: old_size, sha256: old_sha256 },
             Entry::File { mode, size, sha256 },
         ) => {
             let mut changes = Vec::new();

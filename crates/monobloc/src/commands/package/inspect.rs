@@ -62,14 +62,9 @@ pub(super) fn run(
         .values()
         .filter(|entry| !matches!(entry, Entry::Directory { .. }))
         .count();
-    output.line(&format!(
-        "content   {files} files and links, {}",
-        render::bytes(manifest.size())
-    ))?;
-    output.line(&format!(
-        "pkginfo   {}",
-        info.to_json().replace('\n', "\n          ")
-    ))?;
+    output
+        .line(&format!("content   {files} files and links, {}", render::bytes(manifest.size())))?;
+    output.line(&format!("pkginfo   {}", info.to_json().replace('\n', "\n          ")))?;
     output.line("")?;
     for (path, entry) in manifest.entries() {
         output.line(&match entry {

@@ -51,15 +51,9 @@ fn signature_of(archive: &Utf8Path) -> Utf8PathBuf {
 /// The manifest an archive brings, or, of the reference's, the one that its content makes.
 fn manifest_of(context: &Context, archive: &Utf8Path) -> Result<Unpacked, Failure> {
     match archive::read_manifest(archive) {
-        Ok((_, manifest)) => Ok(Unpacked {
-            manifest,
-            verified: true,
-        }),
+        Ok((_, manifest)) => Ok(Unpacked { manifest, verified: true }),
         Err(UnpackError::NoManifest(_)) => {
-            let options = UnpackOptions {
-                cancel: context.cancel.clone(),
-                ..Default::default()
-            };
+            let options = UnpackOptions { cancel: context.cancel.clone(), ..Default::default() };
             Ok(archive::verify(archive, &options)?)
         }
         Err(error) => Err(error.into()),

@@ -82,9 +82,7 @@ pub(super) fn keygen(
         ["key", "pub"].map(|ending| Utf8PathBuf::from(format!("{}.{ending}", arguments.name)));
     for file in [&secret, &public] {
         if file.exists() {
-            return Err(Failure::new(format!(
-                "`{file}` exists already; no key was made"
-            )));
+            return Err(Failure::new(format!("`{file}` exists already; no key was made")));
         }
     }
     let password = context.variable(PASSWORD).map(str::to_owned);

@@ -42,11 +42,7 @@ pub(super) fn run(
             Ok(digest) => {
                 results.push(json!({ "archive": archive, "ok": true, "digest": digest, "signature": key.as_ref().map(|_| "good") }));
                 if !output.is_json() {
-                    let signed = if key.is_some() {
-                        ", signature good"
-                    } else {
-                        ""
-                    };
+                    let signed = if key.is_some() { ", signature good" } else { "" };
                     output.line(&format!("ok      {archive} {digest}{signed}"))?;
                 }
             }
@@ -76,9 +72,7 @@ fn verify(
     if let Some(key) = key {
         let file = signature_of(archive);
         if !file.exists() {
-            return Err(Failure::new(format!(
-                "it is not signed: there is no `{file}`"
-            )));
+            return Err(Failure::new(format!("it is not signed: there is no `{file}`")));
         }
         let signature = fs_err::read_to_string(file)?;
         key.verify_package(&bytes, &signature, &id)?;
