@@ -2,15 +2,18 @@
 //!
 //! A package counts as built when its archive is there; it is written last, and in one piece.
 
+use std::fs::TryLockError;
 use std::io;
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fs_err::File;
 use package::id::{PackageId, PackageName, Variant};
-use package::{Sha256, durable, json};
+use package::{Cancel, Sha256, durable, json};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::platform;
 use crate::tree::PackageKey;
 
 /// The name of the folder in a tree.
@@ -18,6 +21,9 @@ pub const FOLDER: &str = "cache";
 
 /// The version of the form of a [`Record`].
 const FORMAT: u32 = 1;
+
+/// How often somebody who waits for the lock looks at the cancel flag.
+const LOCK_POLL: Duration = Duration::from_millis(50);
 
 /// What is known of a built package besides its archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,18 +77,27 @@ impl Cache {
 
     /// Keeps every other build of this tree out until the guard is dropped; `wait` is called if
     /// there is one to wait for.
-    pub(crate) fn lock(&self, wait: impl FnOnce()) -> io::Result<File> {
+    pub(crate) fn lock(&self, cancel: &Cancel, wait: &dyn Fn()) -> io::Result<File> {
         fs_err::create_dir_all(&self.root)?;
         let file = File::options()
             .create(true)
             .truncate(false)
             .write(true)
             .open(self.root.join("lock"))?;
-        if file.file().try_lock().is_err() {
-            wait();
-            file.file().lock()?;
+        let mut is_told = false;
+        loop {
+            match file.file().try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) => {
+                    cancel.check().map_err(io::Error::other)?;
+                    if !std::mem::replace(&mut is_told, true) {
+                        wait();
+                    }
+                    std::thread::sleep(LOCK_POLL);
+                }
+            }
         }
-        Ok(file)
     }
 
     /// Where the package's archive is or would be. Packages for Windows are zip files.
@@ -110,6 +125,13 @@ impl Cache {
     /// The folder for what is under way.
     pub(crate) fn work(&self) -> Utf8PathBuf {
         self.root.join("work")
+    }
+
+    /// Makes the folder for what is under way. Nobody else may look into it: what a build makes may
+    /// be executable as somebody else, or not be meant for others.
+    pub(crate) fn make_work(&self) -> io::Result<()> {
+        fs_err::create_dir_all(self.work())?;
+        platform::set_mode(&self.work(), 0o700)
     }
 
     /// The folder in which a package is built.

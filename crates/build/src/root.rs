@@ -20,13 +20,16 @@ const MACHINE: [&str; 8] = ["bin", "etc", "lib", "lib32", "lib64", "libx32", "sb
 const OWN: [&str; 6] = ["dev", "pkg", "proc", "run", "sys", "tmp"];
 
 /// What is installed on the machine, as its package managers know it.
-const DATABASES: [&str; 6] = [
+const DATABASES: [&str; 9] = [
     "/etc/os-release",
     "/var/lib/dpkg/status",
     "/var/lib/rpm/rpmdb.sqlite",
     "/var/lib/rpm/Packages",
+    "/var/lib/rpm/Packages.db",
     "/usr/lib/sysimage/rpm/rpmdb.sqlite",
+    "/usr/lib/sysimage/rpm/Packages.db",
     "/lib/apk/db/installed",
+    "/etc/ld.so.conf",
 ];
 
 /// A root file system to build on.
@@ -103,8 +106,11 @@ impl BuildRoot {
                 Err(error) => return Err(failed(error)),
             }
         }
-        // Where people put what no package manager knows of.
-        stamp(&mut hasher, Utf8Path::new("/usr/local")).map_err(failed)?;
+        // Package managers that keep a folder for each package; which program is meant by a name;
+        // and where people put what no package manager knows of.
+        for folder in ["/var/lib/pacman/local", "/var/db/pkg", "/etc/alternatives", "/usr/local"] {
+            stamp(&mut hasher, Utf8Path::new(folder)).map_err(failed)?;
+        }
         let entries = entries("/".into(), |name| MACHINE.contains(&name)).map_err(failed)?;
         let identity = json!({ "machine": hasher.finish() });
         Ok(Self { identity, entries, pinned: false })

@@ -20,8 +20,11 @@ const PASSWD: &str = "root:x:0:0:root:/tmp:/bin/sh\nbuild:x:1000:1000:build:/tmp
                       nobody:x:65534:65534:nobody:/tmp:/bin/sh\n";
 const GROUP: &str = "root:x:0:\nbuild:x:1000:\nnogroup:x:65534:\n";
 
+/// Where programs are found, bubblewrap among them.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
 /// Times before this cannot be written into a zip file, and tools stumble over them.
-const EPOCH_MIN: u64 = 315_532_800;
+pub(crate) const EPOCH_MIN: u64 = 315_532_800;
 
 const HINT: &str =
     "install bubblewrap (Debian, Fedora, Alpine and Arch call the package `bubblewrap`)";
@@ -73,7 +76,8 @@ impl SandboxError {
 /// Finds out whether this machine lets us make sandboxes, before any work is done.
 pub(crate) fn probe(cancel: &Cancel) -> Result<(), SandboxError> {
     let arguments = ["--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--", "true"];
-    let program = Program::new("bwrap", Environment::of_process()).args(arguments).hint(HINT);
+    let program =
+        Program::new("bwrap", Environment::empty().with("PATH", PATH)).args(arguments).hint(HINT);
     match program.run(cancel) {
         Ok(_) => Ok(()),
         Err(error @ ProgramError::Failed { .. }) => Err(SandboxError::Refused(error)),
@@ -112,7 +116,7 @@ impl Sandbox<'_> {
 
     fn environment(&self) -> Environment {
         let environment = Environment::empty()
-            .with("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
+            .with("PATH", PATH)
             .with("HOME", "/tmp")
             .with("USER", "build")
             .with("LC_ALL", "C.UTF-8")
@@ -165,8 +169,12 @@ impl Sandbox<'_> {
                     for child in path.read_dir_utf8()? {
                         let child = child?;
                         let to = format!("/{name}/{}", child.file_name());
-                        if to != self.install_root.as_str() {
-                            arguments.add(&["--ro-bind", child.path().as_str(), &to]);
+                        if to == self.install_root.as_str() {
+                            continue;
+                        }
+                        match child.path().read_link_utf8() {
+                            Ok(says) => arguments.add(&["--symlink", says.as_str(), &to]),
+                            Err(_) => arguments.add(&["--ro-bind", child.path().as_str(), &to]),
                         }
                     }
                 }
@@ -205,7 +213,7 @@ impl Sandbox<'_> {
             };
             let at = format!("/etc/{relative}");
             if metadata.is_dir() && !platform::is_public(&metadata) {
-                arguments.add(&["--tmpfs", &at]);
+                arguments.add(&["--tmpfs", &at, "--remount-ro", &at]);
                 walk.skip_current_dir();
             } else if metadata.is_file()
                 && (!platform::is_public(&metadata) || TELLTALES.contains(&relative))

@@ -2,6 +2,7 @@
 //! what needs the failed one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Condvar, Mutex};
 
 /// How one item ended.
@@ -30,14 +31,21 @@ pub(crate) fn run<K: Ord + Clone + Send + Sync, E: Send>(
         for _ in 0..jobs.max(1).min(needs.len()) {
             scope.spawn(|| {
                 while let Some(key) = next(needs, &state, &changed, cancelled, skipped) {
-                    let outcome = match work(&key) {
-                        Ok(()) => Outcome::Done,
-                        Err(error) => Outcome::Failed(error),
+                    let result = catch_unwind(AssertUnwindSafe(|| work(&key)));
+                    let (outcome, panic) = match result {
+                        Ok(Ok(())) => (Outcome::Done, None),
+                        Ok(Err(error)) => (Outcome::Failed(error), None),
+                        // The others must not wait for ever for what panicked.
+                        Err(panic) => (Outcome::Cancelled, Some(panic)),
                     };
                     let mut state = state.lock().expect("work does not panic under the lock");
                     state.running.remove(&key);
                     state.outcomes.insert(key, outcome);
                     changed.notify_all();
+                    drop(state);
+                    if let Some(panic) = panic {
+                        resume_unwind(panic);
+                    }
                 }
             });
         }
@@ -96,7 +104,7 @@ fn skip<K: Ord + Clone, E>(
                 return None;
             }
             needed.iter().find_map(|needed| match state.outcomes.get(needed)? {
-                Outcome::Failed(_) => Some((key.clone(), needed.clone())),
+                Outcome::Failed(_) | Outcome::Cancelled => Some((key.clone(), needed.clone())),
                 Outcome::Skipped(root) => Some((key.clone(), root.clone())),
                 _ => None,
             })
@@ -166,5 +174,15 @@ mod tests {
         assert_eq!(outcomes["a"], Outcome::Done);
         assert_eq!(outcomes["b"], Outcome::Cancelled);
         assert_eq!(outcomes["c"], Outcome::Cancelled);
+    }
+
+    #[test]
+    #[should_panic(expected = "a scoped thread panicked")]
+    fn a_panic_ends_the_run_and_does_not_hang_it() {
+        let work = |key: &&'static str| -> Result<(), ()> {
+            assert!(*key != "a", "a mistake in the program");
+            Ok(())
+        };
+        run(&needs(&[("a", &[]), ("b", &["a"])]), 2, &|| false, &work, &|_, _| {});
     }
 }

@@ -223,13 +223,14 @@ impl Session {
             Some(pin) => BuildRoot::pinned(pin, &cache.folder("roots"), &options.cancel)?,
             None => BuildRoot::machine()?,
         };
-        let remote = options.cache_url.clone().filter(|_| root.pinned).map(Remote::new);
+        let may_ask = |url: &Url| root.pinned && (!options.offline || url.scheme() == "file");
+        let remote = options.cache_url.clone().filter(may_ask).map(Remote::new);
         Ok(Self { options, tree, cache, root, sources, remote })
     }
 
     /// Whether a remote cache was named but cannot be trusted to be of the same build environment.
     pub fn ignores_cache_url(&self) -> bool {
-        self.options.cache_url.is_some() && self.remote.is_none()
+        self.options.cache_url.is_some() && !self.root.pinned
     }
 
     /// Works out what `selection` means.
@@ -337,7 +338,7 @@ impl Session {
     pub fn build(&self, plan: &Plan, observer: &dyn Observer) -> Result<Report, SessionError> {
         let cache_error =
             |source| SessionError::Cache { path: self.cache.root().to_owned(), source };
-        let _guard = self.cache.lock(|| observer.event(&Event::Waiting)).map_err(cache_error)?;
+        let _guard = self.lock(&|| observer.event(&Event::Waiting))?;
         let is_missing =
             |key: &PackageKey| self.cache.lookup(&plan.identities[key].id, &key.variant).is_none();
         if plan.order.iter().any(is_missing) {
@@ -364,6 +365,12 @@ impl Session {
             }
         }
         Ok(report)
+    }
+
+    fn lock(&self, wait: &dyn Fn()) -> Result<fs_err::File, SessionError> {
+        self.cache
+            .lock(&self.options.cancel, wait)
+            .map_err(|source| SessionError::Cache { path: self.cache.root().to_owned(), source })
     }
 
     /// Removes the work folders of this and earlier builds. Those of failed ones stay, to be looked
@@ -474,7 +481,7 @@ impl Session {
     ) -> Result<(), SessionError> {
         let cache_error =
             |source| SessionError::Cache { path: self.cache.root().to_owned(), source };
-        let _guard = self.cache.lock(|| observer.event(&Event::Waiting)).map_err(cache_error)?;
+        let _guard = self.lock(&|| observer.event(&Event::Waiting))?;
         sandbox::probe(&self.options.cancel)?;
         let worker = self.worker(plan, observer);
         worker
@@ -487,7 +494,7 @@ impl Session {
     pub fn bootstrap(&self, plan: &Plan, set: &PackageSet) -> Result<Bootstrap, SessionError> {
         let cache_error =
             |source| SessionError::Cache { path: self.cache.root().to_owned(), source };
-        let _guard = self.cache.lock(|| {}).map_err(cache_error)?;
+        let _guard = self.lock(&|| {})?;
         let made = bootstrap::make(
             &self.cache,
             &self.tree.distribution,

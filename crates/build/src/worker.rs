@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io;
+use std::io::{self, Write as _};
 use std::process::ExitStatus;
 use std::sync::Mutex;
 
@@ -22,10 +22,11 @@ use crate::folder;
 use crate::graph;
 use crate::identity::{self, Identity};
 use crate::install_root::{self, BUILDINFO, InstallRootError};
+use crate::platform;
 use crate::program::ProgramError;
 use crate::remote::Remote;
 use crate::root::BuildRoot;
-use crate::sandbox::{Sandbox, SandboxError};
+use crate::sandbox::{EPOCH_MIN, Sandbox, SandboxError};
 use crate::session::Sources;
 use crate::source::{SourceContext, SourceError, SourceWarning};
 use crate::tree::{PackageKey, Tree};
@@ -191,6 +192,7 @@ impl Worker<'_> {
         let (component, identity) = (&self.tree.components[key], &self.identities[key]);
         let work = self.work(key);
         durable::remove_tree(&work.folder)?;
+        self.cache.make_work()?;
         for name in ["src", "result", "scratch"] {
             fs_err::create_dir_all(work.path(name))?;
         }
@@ -217,7 +219,10 @@ impl Worker<'_> {
             fs_err::create_dir(install_root.join("packages").join(id.to_string()))?;
         }
         self.write_infos(key, &work.path("result"))?;
-        fs_err::write(work.path("src").join(BUILDINFO), self.buildinfo(key))?;
+        put(&work.path("src").join(BUILDINFO), &self.buildinfo(key))?;
+        for name in ["src", "build", "root", "result"] {
+            self.fix_times(&work.path(name))?;
+        }
         Ok(work)
     }
 
@@ -237,8 +242,12 @@ impl Worker<'_> {
             if !unpacked.contains(id) {
                 let archive = self.cache.archive(id, &needed.variant);
                 durable::remove_tree(&folder)?;
-                let options = UnpackOptions { cancel: self.cancel.clone(), ..Default::default() };
+                self.cache.make_work()?;
+                let expected = self.cache.lookup(id, &needed.variant).map(|record| record.digest);
+                let options =
+                    UnpackOptions { expected, cancel: self.cancel.clone(), ..Default::default() };
                 archive::unpack(&archive, &folder, &options).map_err(WorkError::Dependency)?;
+                self.fix_times(&folder)?;
                 unpacked.insert(id.clone());
             }
             drop(unpacked);
@@ -247,14 +256,24 @@ impl Worker<'_> {
         Ok(dependencies)
     }
 
+    /// Gives everything below `folder` the one time that builds know: a script that looks at the
+    /// times of its files must see the same every time.
+    fn fix_times(&self, folder: &Utf8Path) -> io::Result<()> {
+        let time = self.epoch.max(EPOCH_MIN);
+        for entry in walkdir::WalkDir::new(folder).contents_first(true) {
+            platform::set_time(entry?.path(), time)?;
+        }
+        Ok(())
+    }
+
     fn unpacked_folder(&self, id: &PackageId) -> Utf8PathBuf {
         self.cache.work().join("packages").join(id.to_string())
     }
 
     fn write_infos(&self, key: &PackageKey, folder: &Utf8Path) -> io::Result<()> {
         let info = identity::pkginfo(key, &self.tree.components[key]);
-        fs_err::write(folder.join(PKGINFO), info.to_json())?;
-        fs_err::write(folder.join(BUILDINFO), self.buildinfo(key))
+        put(&folder.join(PKGINFO), &info.to_json())?;
+        put(&folder.join(BUILDINFO), &self.buildinfo(key))
     }
 
     /// `buildinfo.full.json`: what the id was made from. Where sources come from is not in it, so
@@ -294,7 +313,8 @@ impl Worker<'_> {
             binds.push((self.unpacked_folder(id), packages.join(id.to_string()), false));
         }
         let extra = work.path("build").join("extra");
-        if extra.is_dir() {
+        // A link would be followed on the machine itself.
+        if fs_err::symlink_metadata(&extra).is_ok_and(|found| found.is_dir()) {
             binds.push((extra, "/pkg/extra".into(), false));
         }
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -427,4 +447,16 @@ impl Worker<'_> {
         durable::rename(&downloaded, &archive)?;
         Ok(Some(record))
     }
+}
+
+/// Writes a file into a folder that a script could do anything to: whatever stands there is removed,
+/// never written through.
+fn put(path: &Utf8Path, content: &str) -> io::Result<()> {
+    match fs_err::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_dir() => durable::remove_tree(path)?,
+        Ok(_) => fs_err::remove_file(path)?,
+        Err(_) => {}
+    }
+    fs_err::File::create_new(path)?.write_all(content.as_bytes())?;
+    platform::set_mode(path, 0o644)
 }

@@ -8,7 +8,9 @@ mod os;
 #[path = "windows.rs"]
 mod os;
 
-pub(crate) use os::{end_group, is_executable, is_public, lead_group, set_mode, stamp, symlink};
+pub(crate) use os::{
+    end_group, is_executable, is_public, lead_group, set_mode, set_time, stamp, symlink,
+};
 
 /// How a group of processes is ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,11 @@ use std::fs::{Metadata, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Child, Command};
 
 use camino::Utf8Path;
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -54,4 +56,11 @@ pub(crate) fn symlink(says: &str, link: &Utf8Path) -> io::Result<()> {
 pub(crate) fn stamp(metadata: &Metadata) -> String {
     let (size, mode, inode) = (metadata.size(), metadata.mode(), metadata.ino());
     format!("{size} {mode:o} {inode} {}.{}\n", metadata.ctime(), metadata.ctime_nsec())
+}
+
+/// Sets the time of a file, folder or link itself, in seconds since 1970.
+pub(crate) fn set_time(path: &Path, seconds: u64) -> io::Result<()> {
+    let time = Timespec { tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX), tv_nsec: 0 };
+    let times = Timestamps { last_access: time, last_modification: time };
+    Ok(utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW)?)
 }

@@ -11,7 +11,7 @@ use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use download::Checksum;
-use package::archive::{Format, Strip, extract};
+use package::archive::{ExtractOptions, Format, Strip, extract};
 use package::durable;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
@@ -48,7 +48,7 @@ pub(super) fn fetch(
     if is_complete(cache, package, &complete)? {
         return Ok(());
     }
-    let work = Staging::apart()?;
+    let work = Staging::apart(cache)?;
     let checksum = Checksum::Sha256(package.sha256());
     cache.fetch_blob(checksum, context, |_| {
         let project = work.path().join("project");
@@ -58,7 +58,7 @@ pub(super) fn fetch(
     })?;
     let project = work.path().join("crate");
     let blob = cache.verified(checksum)?;
-    extract(&blob, Format::TarGz, &project, &archive::options(Strip::First, context))?;
+    extract(&blob, Format::TarGz, &project, &crate_options(context))?;
     let lock_file = read_lock_file(&project)?;
     fetch_locked(cache, &lockfile::parse(&lock_file)?, &project, context)?;
     Ok(durable::write(&complete, lock_file.as_bytes())?)
@@ -74,7 +74,7 @@ pub(super) fn checkout(
     let blob = cache.verified(Checksum::Sha256(package.sha256()))?;
     let staging = Staging::beside(target)?;
     let project = staging.path().join("crate");
-    extract(&blob, Format::TarGz, &project, &archive::options(Strip::First, context))?;
+    extract(&blob, Format::TarGz, &project, &crate_options(context))?;
     let locked = lockfile::parse(&read_lock_file(&project)?)?;
     let vendor = project.join(VENDOR);
     match fs_err::create_dir(&vendor) {
@@ -101,10 +101,15 @@ fn lay_out_dependency(
 ) -> Result<(), SourceFault> {
     let blob = cache.verified(Checksum::Sha256(locked.sha256()))?;
     let folder = vendor.join(format!("{}-{}", locked.name(), locked.version()));
-    extract(&blob, Format::TarGz, &folder, &archive::options(Strip::First, context))?;
+    extract(&blob, Format::TarGz, &folder, &crate_options(context))?;
     // Cargo compares this with the lock file; the files themselves were verified in the archive.
     let checksum = serde_json::json!({ "files": {}, "package": locked.sha256().to_string() });
     write_plain(&folder.join(".cargo-checksum.json"), &checksum.to_string())
+}
+
+/// Cargo packs no links, and files are written into the folder afterwards.
+fn crate_options(context: &SourceContext<'_>) -> ExtractOptions {
+    ExtractOptions { refuse_links: true, ..archive::options(Strip::First, context) }
 }
 
 /// Whether the cache has the crate and everything that its lock file names.

@@ -29,7 +29,7 @@ pub(super) fn fetch(
     cache.fetch_blob(checksum, context, |_| {
         // As root, apt would download as a user who cannot write to this folder; it then warns and
         // goes on as root, which is no harm: what it downloads is verified here once more.
-        let folder = Staging::apart()?;
+        let folder = Staging::apart(cache)?;
         client::program("apt-get", context)
             .args(["--quiet=2", "download"])
             .arg(format!("{name}={}", package.version()))

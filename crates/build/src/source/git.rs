@@ -238,7 +238,15 @@ fn clone(
         |arguments: &[&str]| plain().args(["-C", new.as_str()]).args(arguments).run(context.cancel);
     let kept = marker(commit);
     let refspec = format!("+{reference}:{kept}");
-    let fetch = ["fetch", "--quiet", "--no-write-fetch-head", "--", repository.as_str(), &refspec];
+    let fetch = [
+        "fetch",
+        "--quiet",
+        "--no-tags",
+        "--no-write-fetch-head",
+        "--",
+        repository.as_str(),
+        &refspec,
+    ];
     inside(&fetch)?;
     inside(&["checkout", "--quiet", "--detach", commit.as_str()])?;
     inside(&["update-ref", "-d", &kept])?;

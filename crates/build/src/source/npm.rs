@@ -19,7 +19,7 @@ pub(super) fn fetch(
 ) -> Result<(), SourceFault> {
     let checksum = Checksum::Sha256(package.sha256());
     cache.fetch_blob(checksum, context, |_| {
-        let folder = Staging::apart()?;
+        let folder = Staging::apart(cache)?;
         client::program("npm", context)
             .arg("pack")
             .arg(format!("{}@{}", package.name(), package.version()))

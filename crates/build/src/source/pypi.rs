@@ -29,7 +29,7 @@ pub(super) fn fetch(
     let checksum = Checksum::Sha256(package.sha256());
     cache.fetch_blob(checksum, context, |blob| {
         let index = pip::index(context)?;
-        let (page, html) = page(&index, package, context)?;
+        let (page, html) = page(cache, &index, package, context)?;
         let links = links(&html);
         let wanted = links.iter().find(|link| link.sha256 == Some(package.sha256()));
         let Some(link) = wanted else {
@@ -78,6 +78,7 @@ fn is_wheel(folder: &Utf8Path) -> Result<bool, SourceFault> {
 
 /// The index's page of a package, and its URL after redirects.
 fn page(
+    cache: &SourceCache,
     index: &Url,
     package: &Pinned,
     context: &SourceContext<'_>,
@@ -86,7 +87,7 @@ fn page(
     if url.scheme() == "file" {
         url = url.join("index.html")?;
     }
-    let folder = Staging::apart()?;
+    let folder = Staging::apart(cache)?;
     let path = folder.path().join("page");
     let options = Options { size_max_bytes: PAGE_MAX_BYTES, ..Options::new(context.cancel) };
     let fetched = context.downloader.fetch(&url, &path, &options)?;

@@ -5,6 +5,9 @@ use std::io;
 use camino::{Utf8Path, Utf8PathBuf};
 use package::durable;
 
+use super::cache::SourceCache;
+use crate::platform;
+
 /// A private folder that is gone when it is dropped.
 #[derive(Debug)]
 pub(super) struct Staging {
@@ -28,10 +31,13 @@ impl Staging {
         Self::keep(folder)
     }
 
-    /// A new folder where no folder above it belongs to anybody's project: `cargo` and `npm` read
-    /// their configuration from all of them.
-    pub(super) fn apart() -> io::Result<Self> {
-        Self::keep(tempfile::Builder::new().prefix("monobloc-").tempdir()?)
+    /// A new folder for a client to work in, below the cache and closed to others: `cargo` and `npm`
+    /// read their configuration from every folder above, so none of them may be open to everybody.
+    pub(super) fn apart(cache: &SourceCache) -> io::Result<Self> {
+        let parent = cache.root.join("work");
+        fs_err::create_dir_all(&parent)?;
+        platform::set_mode(&parent, 0o700)?;
+        Self::within(&parent)
     }
 
     fn keep(folder: tempfile::TempDir) -> io::Result<Self> {

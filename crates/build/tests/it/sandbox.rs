@@ -149,3 +149,65 @@ fn places_and_variables_are_those_of_the_reference_and_fixed() {
     buildinfo.full.json
     ");
 }
+
+#[test]
+fn nothing_that_a_script_leaves_is_written_through() {
+    for trap in ["ln -s /pkg/src/trap", "mkdir", "mkfifo", "ln -s VICTIM"] {
+        let folder = tempfile::tempdir().unwrap();
+        let victim = camino::Utf8Path::from_path(folder.path()).unwrap().join("victim");
+        fs_err::write(&victim, "of the user").unwrap();
+        let trap = trap.replace("VICTIM", victim.as_str());
+        let script = format!(
+            "#!/bin/sh\nset -e\ntouch $PKG_PATH/x\nfor f in pkginfo.json buildinfo.full.json; do\n\
+             rm $PKG_PATH/$f; {trap} $PKG_PATH/$f; done\n"
+        );
+        let world = World::new(&[("a/buildinfo.json", ""), ("a/build", &script)]);
+        assert_eq!(world.build()["a"], "built", "{trap}");
+        assert_eq!(fs_err::read_to_string(&victim).unwrap(), "of the user");
+        assert!(world.text("a", "pkginfo.json").contains("state_directory"));
+    }
+}
+
+#[test]
+fn extra_as_a_link_shows_nothing_of_the_machine() {
+    let world = World::new(&[
+        ("a/buildinfo.json", ""),
+        ("a/build", "#!/bin/sh\ntouch $PKG_PATH/x; cat /pkg/extra/secret > $PKG_PATH/x; true\n"),
+    ]);
+    let secret = world.path().join("private");
+    fs_err::create_dir(&secret).unwrap();
+    fs_err::write(secret.join("secret"), "hunter2").unwrap();
+    std::os::unix::fs::symlink(&secret, world.tree().join("a/extra")).unwrap();
+    assert_eq!(world.build()["a"], "built");
+    assert_eq!(world.text("a", "x"), "");
+}
+
+#[test]
+fn a_script_sees_the_same_times_every_time() {
+    let dep = [("dep/buildinfo.json", ""), ("dep/build", SCRIPT)];
+    let body = "for path in /pkg/src /pkg/build/build /pkg/extra/x /pkg/extra /opt/mesosphere/bin/dep \
+        /opt/mesosphere/packages/dep--*/bin; do stat -c %Y $path; done | sort -u";
+    assert_eq!(report(&dep, r#"{"requires":["dep"]}"#, body), "315532800\n");
+}
+
+#[test]
+fn the_work_folder_is_closed_to_others() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let world = World::new(&[("a/buildinfo.json", ""), ("a/build", crate::world::BROKEN)]);
+    world.build();
+    let mode = fs_err::metadata(world.tree().join("cache/work")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+}
+
+#[test]
+fn a_tree_in_a_folder_that_passes_its_group_on_gives_the_same_bytes() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let files = [("a/buildinfo.json", ""), ("a/build", SCRIPT)];
+    let (plain, passing) = (World::new(&files), World::new(&files));
+    fs_err::set_permissions(passing.tree(), std::fs::Permissions::from_mode(0o2755)).unwrap();
+    let archives = [&plain, &passing].map(|world| {
+        assert_eq!(world.build()["a"], "built");
+        fs_err::read(world.archive("a")).unwrap()
+    });
+    assert!(archives[0] == archives[1]);
+}

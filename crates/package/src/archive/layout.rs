@@ -12,6 +12,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 
 use super::error::UnpackError;
 use crate::digest::{Hasher, Sha256};
+use crate::manifest::MANIFEST;
 use crate::path::PackagePath;
 use crate::platform;
 
@@ -160,7 +161,9 @@ impl<'a> Shared<'a> {
 
 fn finish_file(file: &fs_err::File, mode: u32, mtime: u64) -> io::Result<()> {
     platform::set_file_mode(file.file(), mode)?;
-    file.file().set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(mtime))
+    // A time that cannot be told, such as one before 1970, is the first one that can.
+    let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(mtime));
+    file.file().set_modified(time.unwrap_or(SystemTime::UNIX_EPOCH))
 }
 
 /// Takes entries in order and lays them out.
@@ -227,7 +230,9 @@ impl<'a> Layout<'a> {
                 }
             });
         }
-        let folded = windows.then(HashMap::new);
+        // The manifest is written last, and must not fall onto anything.
+        let manifest = (MANIFEST.to_lowercase(), MANIFEST.to_owned());
+        let folded = windows.then(|| HashMap::from([manifest]));
         Self { shared, jobs, made: HashMap::new(), folded, pending: Pending::default() }
     }
 

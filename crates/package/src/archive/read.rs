@@ -8,6 +8,9 @@ use tar::EntryType;
 use super::error::UnpackError;
 use super::format::Format;
 
+/// How many bytes may follow the end mark of a tar archive.
+const TRAILING_MAX: u64 = 1 << 20;
+
 /// One entry as the archive states it.
 pub(super) struct Item<'a> {
     /// Its path, `./` in front and `/` behind removed; empty for the top itself.
@@ -116,9 +119,12 @@ pub(super) fn read_tar(
             return Ok(());
         }
     }
-    // The end-of-archive mark is not the end of the stream: reach it, so that its checksum counts.
-    let mut reader = tar.into_inner();
-    io::copy(&mut reader, &mut io::sink()).map_err(damaged)?;
+    // The end mark of the archive is not the end of the stream: reach it, so that its checksum counts.
+    // Tools fill up a block; whatever is longer was put there to keep us busy.
+    let mut rest = tar.into_inner().take(TRAILING_MAX + 1);
+    if io::copy(&mut rest, &mut io::sink()).map_err(damaged)? > TRAILING_MAX {
+        return Err(damaged(io::Error::other("more follows after the end of the archive")));
+    }
     Ok(())
 }
 

@@ -70,6 +70,8 @@ pub enum Strip {
 pub struct ExtractOptions {
     /// Leading parts to drop.
     pub strip: Strip,
+    /// Refuses symbolic links, where something will be written into the folder afterwards.
+    pub refuse_links: bool,
     /// Leaves devices and pipes out instead of refusing them, as in a root file system.
     pub skip_devices: bool,
     /// What it may hold at the most.
@@ -495,6 +497,9 @@ impl Foreign<'_> {
             Kind::Directory => layout.directory(&path, mode | 0o700),
             Kind::File { size } => {
                 layout.file(&path, (mode | 0o600, item.mtime), size, None, item.content)
+            }
+            Kind::Link { .. } if self.options.refuse_links => {
+                Err(self.refused(&item.path, "it is a link, which this archive must not have"))
             }
             Kind::Link { target } => layout.link(&path, &target),
             Kind::HardLink { target } => {

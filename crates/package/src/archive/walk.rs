@@ -118,7 +118,9 @@ impl Walk {
 
     fn entry(&mut self, on_disk: &Utf8Path, path: PackagePath) -> io::Result<()> {
         let metadata = fs_err::symlink_metadata(on_disk)?;
-        let mode = Mode::new(platform::mode_of(&metadata));
+        // A folder takes the set-gid bit from the one it is made in, which says nothing about it.
+        let mask = if metadata.is_dir() { 0o5777 } else { 0o7777 };
+        let mode = Mode::new(platform::mode_of(&metadata) & mask);
         let found = if metadata.is_dir() {
             self.folder(on_disk, Some(&path))?;
             Found::Other(Entry::Directory { mode })

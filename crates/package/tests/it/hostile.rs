@@ -340,3 +340,14 @@ fn a_zip_with_one_name_twice_is_refused() {
     let message = refusal(&folder, &folder.join("a--1.zip"), &UnpackOptions::default());
     assert!(message.contains("it appears twice"), "{message}");
 }
+
+#[test]
+fn what_follows_the_end_of_an_archive_is_not_read_for_ever() {
+    let folder = Folder::new();
+    let mut tar = tar_of(vec![file("a", b"x")]);
+    tar.resize(tar.len() + (8 << 20), 0);
+    let path = folder.join("a--1.tar.zst");
+    fs_err::write(&path, zstd::encode_all(tar.as_slice(), 1).unwrap()).unwrap();
+    let message = refusal(&folder, &path, &UnpackOptions::default());
+    assert!(message.contains("more follows after the end of the archive"), "{message}");
+}

@@ -157,6 +157,40 @@ fn times_of_sources_are_kept_so_that_make_sees_what_is_newer() {
     assert_eq!(found, then);
 }
 
+#[test]
+fn files_from_before_1970_are_unpacked() {
+    let folder = Folder::new();
+    fs_err::create_dir(folder.join("in")).unwrap();
+    fs_err::write(folder.join("in/f"), "old").unwrap();
+    let status = std::process::Command::new("tar")
+        .args(["--mtime=1965-01-01", "-cf", "a.tar", "in"])
+        .current_dir(folder.path())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let options = ExtractOptions::default();
+    archive::extract(&folder.join("a.tar"), Format::Tar, &folder.join("out"), &options).unwrap();
+    assert_eq!(fs_err::read_to_string(folder.join("out/in/f")).unwrap(), "old");
+}
+
+#[test]
+fn links_are_refused_where_something_will_be_written_into_the_folder() {
+    let folder = Folder::new();
+    fs_err::create_dir(folder.join("in")).unwrap();
+    std::os::unix::fs::symlink("/etc", folder.join("in/.cargo")).unwrap();
+    let status = std::process::Command::new("tar")
+        .args(["-cf", "a.tar", "in"])
+        .current_dir(folder.path())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let options = ExtractOptions { refuse_links: true, ..ExtractOptions::default() };
+    let error = archive::extract(&folder.join("a.tar"), Format::Tar, &folder.join("out"), &options);
+    let message = chain(&error.unwrap_err());
+    assert!(message.contains("it is a link, which this archive must not have"), "{message}");
+    assert!(!folder.join("out").exists());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
