@@ -191,14 +191,11 @@ impl Pair {
         ours: impl FnOnce() -> anyhow::Result<()>,
         theirs: impl FnOnce() -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        settle()?;
         if round.is_multiple_of(2) {
             self.ours.add(ours)?;
-            settle()?;
             self.theirs.add(theirs)
         } else {
             self.theirs.add(theirs)?;
-            settle()?;
             self.ours.add(ours)
         }
     }

@@ -106,7 +106,7 @@ fn skip<K: Ord + Clone, E>(
             needed.iter().find_map(|needed| match state.outcomes.get(needed)? {
                 Outcome::Failed(_) | Outcome::Cancelled => Some((key.clone(), needed.clone())),
                 Outcome::Skipped(root) => Some((key.clone(), root.clone())),
-                _ => None,
+                Outcome::Done => None,
             })
         });
         let Some((key, root)) = found else { return };

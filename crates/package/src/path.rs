@@ -13,6 +13,9 @@ pub struct PackagePath(String);
 /// The longest path that is accepted; every system can hold it.
 pub const LENGTH_MAX: usize = 4000;
 
+/// The deepest path that is accepted: each folder above is made, however short the path.
+pub const DEPTH_MAX: usize = 128;
+
 /// A text that is not a path inside a package.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{}` is not a path inside a package: {problem}", path.escape_debug())]
@@ -83,6 +86,8 @@ impl FromStr for PackagePath {
             "it is absolute"
         } else if text.len() > LENGTH_MAX {
             "it is too long"
+        } else if text.split('/').count() > DEPTH_MAX {
+            "it is too deep"
         } else if text.contains(['\0', '\n', '\r']) {
             "it holds a control character"
         } else if text.split('/').any(|part| part == "..") {
@@ -137,6 +142,8 @@ mod tests {
             assert!(error.contains(problem), "{text:?}: {error}");
         }
         assert!("x".repeat(256).parse::<PackagePath>().is_err());
+        assert!("x/".repeat(DEPTH_MAX).trim_end_matches('/').parse::<PackagePath>().is_ok());
+        assert!("x/".repeat(DEPTH_MAX + 1).trim_end_matches('/').parse::<PackagePath>().is_err());
         assert!("a/..b/c..".parse::<PackagePath>().is_ok());
     }
 

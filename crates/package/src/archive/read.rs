@@ -1,6 +1,8 @@
 //! Reads the entries of an archive one after another, whatever its format, without judging them.
 
+use std::cell::Cell;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
+use std::rc::Rc;
 
 use camino::Utf8Path;
 use tar::EntryType;
@@ -10,6 +12,29 @@ use super::format::Format;
 
 /// How many bytes may follow the end mark of a tar archive.
 const TRAILING_MAX: u64 = 1 << 20;
+
+/// How many bytes may stand between the contents of two entries: headers, long names, attributes.
+/// They are read into memory as a whole.
+const HEADERS_MAX: u64 = 1 << 20;
+
+/// A reader that gives no more than the budget of the moment.
+struct Metered<R> {
+    reader: R,
+    budget: Rc<Cell<u64>>,
+}
+
+impl<R: Read> Read for Metered<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let budget = self.budget.get();
+        if budget == 0 && !buffer.is_empty() {
+            return Err(io::Error::other("a header of an entry is too long"));
+        }
+        let most = usize::try_from(budget).unwrap_or(usize::MAX).min(buffer.len());
+        let count = self.reader.read(&mut buffer[..most])?;
+        self.budget.set(budget - count as u64);
+        Ok(count)
+    }
+}
 
 /// One entry as the archive states it.
 pub(super) struct Item<'a> {
@@ -96,9 +121,17 @@ pub(super) fn read_tar(
     visit: &mut Visitor<'_>,
 ) -> Result<(), UnpackError> {
     let damaged = |source| damaged(archive, source);
-    let mut tar = tar::Archive::new(reader);
-    for entry in tar.entries().map_err(damaged)? {
+    let budget = Rc::new(Cell::new(HEADERS_MAX));
+    let mut tar = tar::Archive::new(Metered { reader, budget: Rc::clone(&budget) });
+    let mut entries = tar.entries().map_err(damaged)?;
+    let mut skipped = 0_u64;
+    loop {
+        // What the last entry was not asked for is skipped first.
+        budget.set(HEADERS_MAX.saturating_add(skipped));
+        let Some(entry) = entries.next() else { break };
         let mut entry = entry.map_err(damaged)?;
+        skipped = entry.size();
+        budget.set(u64::MAX);
         let kind = match entry.header().entry_type() {
             // Written by `git archive`; says nothing about a file.
             EntryType::XGlobalHeader => continue,
@@ -121,6 +154,7 @@ pub(super) fn read_tar(
     }
     // The end mark of the archive is not the end of the stream: reach it, so that its checksum counts.
     // Tools fill up a block; whatever is longer was put there to keep us busy.
+    budget.set(u64::MAX);
     let mut rest = tar.into_inner().take(TRAILING_MAX + 1);
     if io::copy(&mut rest, &mut io::sink()).map_err(damaged)? > TRAILING_MAX {
         return Err(damaged(io::Error::other("more follows after the end of the archive")));

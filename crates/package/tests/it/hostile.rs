@@ -351,3 +351,13 @@ fn what_follows_the_end_of_an_archive_is_not_read_for_ever() {
     let message = refusal(&folder, &path, &UnpackOptions::default());
     assert!(message.contains("more follows after the end of the archive"), "{message}");
 }
+
+#[test]
+fn a_name_that_would_fill_the_memory_is_refused() {
+    let folder = Folder::new();
+    let name = vec![b'n'; 64 << 20];
+    let long = Raw { content: name, ..entry(EntryType::GNULongName, "././@LongLink") };
+    let archive = archive_of(&folder, vec![long, file("a", b"x")]);
+    let message = refusal(&folder, &archive, &UnpackOptions::default());
+    assert!(message.contains("a header of an entry is too long"), "{message}");
+}
