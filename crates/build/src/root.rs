@@ -154,8 +154,11 @@ fn unpacked(pin: &PinnedRoot, cache: &Utf8Path, cancel: &Cancel) -> Result<Utf8P
     let format = Format::of(&pin.path).map_err(|error| failed(error.into()))?;
     let options =
         ExtractOptions { skip_devices: true, cancel: cancel.clone(), ..Default::default() };
-    archive::extract(&pin.path, format, &target, &options).map_err(failed)?;
-    Ok(target)
+    match archive::extract(&pin.path, format, &target, &options) {
+        // Another build may have been faster.
+        Err(_) if target.exists() => Ok(target),
+        result => result.map(|()| target).map_err(failed),
+    }
 }
 
 /// The digest of what the sandbox would show of a root folder.

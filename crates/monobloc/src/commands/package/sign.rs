@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
 use camino::Utf8PathBuf;
-use package::archive;
+use package::archive::{self, UnpackOptions};
 use package::durable;
 use package::sign::{KeyPair, SecretKey, SignatureError};
 use serde_json::json;
@@ -58,7 +58,14 @@ pub(super) fn run(
     let mut signed = Vec::new();
     for archive in &arguments.archives {
         context.cancel.check()?;
-        let (bytes, _) = archive::read_manifest(archive)?;
+        // A signature vouches for every byte, so every byte is looked at first.
+        let (bytes, manifest) = archive::read_manifest(archive)?;
+        let options = UnpackOptions {
+            expected: Some(manifest.digest()),
+            cancel: context.cancel.clone(),
+            ..Default::default()
+        };
+        archive::verify(archive, &options)?;
         let signature = key.sign_package(&bytes, &id_of(archive)?)?;
         let file = signature_of(archive);
         durable::write(&file, signature.as_bytes())?;
