@@ -32,6 +32,16 @@ pub fn persist(file: NamedTempFile, path: &Utf8Path) -> io::Result<()> {
     sync_directory(&parent(path))
 }
 
+/// Writes the new file `path`, which only its owner may read.
+pub fn create_private(path: &Utf8Path, content: &[u8]) -> io::Result<()> {
+    // A temporary file is private from its first moment on.
+    let mut file = create_beside(path)?;
+    file.write_all(content)?;
+    file.as_file().sync_all()?;
+    file.persist_noclobber(path).map_err(|error| error.error)?;
+    sync_directory(&parent(path))
+}
+
 /// Renames `from` to `to` and syncs the directory that holds `to`.
 pub fn rename(from: &Utf8Path, to: &Utf8Path) -> io::Result<()> {
     fs_err::rename(from, to)?;

@@ -1,8 +1,5 @@
 //! `monobloc package sign` and `keygen`: Ed25519 signatures that the stock `minisign` verifies.
 
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
-
 use camino::Utf8PathBuf;
 use package::archive::{self, UnpackOptions};
 use package::durable;
@@ -94,12 +91,7 @@ pub(super) fn keygen(
     }
     let password = context.variable(PASSWORD).map(str::to_owned);
     let pair = KeyPair::generate(password)?;
-    let mut file = fs_err::OpenOptions::new();
-    file.write(true).create_new(true);
-    file.options_mut().mode(0o600);
-    let mut file = file.open(&secret)?;
-    file.write_all(pair.secret.as_bytes())?;
-    file.sync_all()?;
+    durable::create_private(&secret, pair.secret.as_bytes())?;
     durable::write(&public, pair.public.as_bytes())?;
     if output.is_json() {
         output.json(&json!({ "schema": "monobloc.package.keygen/1", "secret_key": secret, "public_key": public }))?;
