@@ -2,17 +2,15 @@
 //!
 //! A package counts as built when its archive is there; it is written last, and in one piece.
 
-use std::fs::TryLockError;
 use std::io;
-use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use fs_err::File;
 use package::id::{PackageId, PackageName, Variant};
 use package::{Cancel, Sha256, durable, json};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::lock::{Lock, LockError};
 use crate::platform;
 use crate::tree::PackageKey;
 
@@ -21,9 +19,6 @@ pub const FOLDER: &str = "cache";
 
 /// The version of the form of a [`Record`].
 const FORMAT: u32 = 1;
-
-/// How often somebody who waits for the lock looks at the cancel flag.
-const LOCK_POLL: Duration = Duration::from_millis(50);
 
 /// What is known of a built package besides its archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,27 +72,11 @@ impl Cache {
 
     /// Keeps every other build of this tree out until the guard is dropped; `wait` is called if
     /// there is one to wait for.
-    pub(crate) fn lock(&self, cancel: &Cancel, wait: &dyn Fn()) -> io::Result<File> {
-        fs_err::create_dir_all(&self.root)?;
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(self.root.join("lock"))?;
-        let mut is_told = false;
-        loop {
-            match file.file().try_lock() {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) => {
-                    cancel.check().map_err(io::Error::other)?;
-                    if !std::mem::replace(&mut is_told, true) {
-                        wait();
-                    }
-                    std::thread::sleep(LOCK_POLL);
-                }
-            }
-        }
+    pub(crate) fn lock(&self, cancel: &Cancel, wait: &dyn Fn()) -> io::Result<Lock> {
+        Lock::take(&self.root.join("lock"), cancel, wait).map_err(|error| match error {
+            LockError::Io(error) => error,
+            LockError::Cancelled(cancelled) => io::Error::other(cancelled),
+        })
     }
 
     /// Where the package's archive is or would be. Packages for Windows are zip files.

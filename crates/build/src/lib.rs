@@ -12,6 +12,7 @@ mod folder;
 mod graph;
 mod identity;
 mod install_root;
+mod lock;
 mod platform;
 pub mod program;
 mod remote;

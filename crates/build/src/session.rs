@@ -17,6 +17,7 @@ use crate::event::{Event, Failure, How, Observer, Step};
 use crate::explain;
 use crate::graph::{self, PackageSet};
 use crate::identity::{self, Identity, IdentityError};
+use crate::lock::Lock;
 use crate::program::Environment;
 use crate::remote::Remote;
 use crate::root::{BuildRoot, RootError};
@@ -367,7 +368,7 @@ impl Session {
         Ok(report)
     }
 
-    fn lock(&self, wait: &dyn Fn()) -> Result<fs_err::File, SessionError> {
+    fn lock(&self, wait: &dyn Fn()) -> Result<Lock, SessionError> {
         self.cache
             .lock(&self.options.cancel, wait)
             .map_err(|source| SessionError::Cache { path: self.cache.root().to_owned(), source })

@@ -6,9 +6,6 @@
 //! locks/NAME      one for each item
 //! ```
 
-use std::fs::TryLockError;
-use std::time::Duration;
-
 use camino::{Utf8Path, Utf8PathBuf};
 use package::Cancel;
 
@@ -16,9 +13,7 @@ use super::context::SourceContext;
 use super::error::{Action, SourceError, SourceFault};
 use super::spec::SourceSpec;
 use super::{cargo, deb, git, npm, pypi, url};
-
-/// How often somebody who waits for a lock looks at the cancel flag.
-const LOCK_POLL: Duration = Duration::from_millis(50);
+use crate::lock::{Lock, LockError};
 
 /// The cache of sources below one folder.
 #[derive(Debug, Clone)]
@@ -93,26 +88,11 @@ impl SourceCache {
     }
 
     /// Waits until nobody else has the item, and keeps it until the result is dropped.
-    pub(super) fn lock(&self, item: &str, cancel: &Cancel) -> Result<ItemLock, SourceFault> {
-        let folder = self.root.join("locks");
-        fs_err::create_dir_all(&folder)?;
-        let mut options = fs_err::OpenOptions::new();
-        let file = options.create(true).truncate(false).write(true).open(folder.join(item))?;
-        loop {
-            match file.file().try_lock() {
-                Ok(()) => return Ok(ItemLock { _file: file }),
-                Err(TryLockError::WouldBlock) => {
-                    cancel.check()?;
-                    std::thread::sleep(LOCK_POLL);
-                }
-                Err(TryLockError::Error(error)) => return Err(error.into()),
-            }
-        }
+    pub(super) fn lock(&self, item: &str, cancel: &Cancel) -> Result<Lock, SourceFault> {
+        Lock::take(&self.root.join("locks").join(item), cancel, &|| {}).map_err(|error| match error
+        {
+            LockError::Io(error) => error.into(),
+            LockError::Cancelled(cancelled) => cancelled.into(),
+        })
     }
-}
-
-/// Keeps others from fetching the same item. The file stays: deleting it would let two in.
-#[derive(Debug)]
-pub(super) struct ItemLock {
-    _file: fs_err::File,
 }
