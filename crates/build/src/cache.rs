@@ -10,7 +10,7 @@ use package::{Cancel, Sha256, durable, json};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::lock::{Lock, LockError};
+use package::lock::{Lock, LockError};
 use crate::platform;
 use crate::tree::PackageKey;
 

@@ -12,7 +12,6 @@ mod folder;
 mod graph;
 mod identity;
 mod install_root;
-mod lock;
 mod platform;
 pub mod program;
 mod remote;
@@ -33,16 +32,7 @@ pub use sandbox::SandboxError;
 pub use session::{Options, Plan, Report, Selection, Session, SessionError};
 pub use worker::WorkError;
 
-/// What an error says and what the errors behind it say, the outermost first.
-pub fn causes(error: &dyn std::error::Error) -> Vec<String> {
-    let chain = std::iter::successors(Some(error), |error| error.source());
-    let mut causes: Vec<String> = chain.map(ToString::to_string).collect();
-    // Transparent wrappers say what their source says.
-    causes.dedup();
-    causes
-}
-
-/// The same as one line.
+/// What an error says and what the errors behind it say, as one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    causes(error).join(": ")
+    package::causes(error).join(": ")
 }

@@ -17,7 +17,7 @@ use crate::event::{Event, Failure, How, Observer, Step};
 use crate::explain;
 use crate::graph::{self, PackageSet};
 use crate::identity::{self, Identity, IdentityError};
-use crate::lock::Lock;
+use package::lock::Lock;
 use crate::program::Environment;
 use crate::remote::Remote;
 use crate::root::{BuildRoot, RootError};
@@ -468,7 +468,7 @@ impl Session {
             error => error.hint().map(str::to_owned),
         };
         let log_tail = log.as_deref().map(tail).unwrap_or_default();
-        Failure { causes: crate::causes(error), hint, log, log_tail }
+        Failure { causes: package::causes(error), hint, log, log_tail }
     }
 
     /// Opens a shell in the sandbox of a package: of its failed build if there is one, else of one

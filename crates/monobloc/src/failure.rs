@@ -39,7 +39,7 @@ impl Failure {
 
     /// An error of a library with everything behind it.
     pub(crate) fn of(error: &dyn std::error::Error) -> Self {
-        Self { causes: build::causes(error), ..Self::new("") }
+        Self { causes: package::causes(error), ..Self::new("") }
     }
 
     /// The same of the file at `path`.

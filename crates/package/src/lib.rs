@@ -13,6 +13,7 @@ pub mod distribution;
 pub mod durable;
 pub mod id;
 pub mod json;
+pub mod lock;
 pub mod manifest;
 pub mod path;
 pub mod pkginfo;
@@ -22,3 +23,12 @@ pub mod sign;
 pub use cancel::{Cancel, Cancelled};
 pub use digest::Sha256;
 pub use id::PackageId;
+
+/// What an error says and what the errors behind it say, the outermost first.
+pub fn causes(error: &dyn std::error::Error) -> Vec<String> {
+    let chain = std::iter::successors(Some(error), |error| error.source());
+    let mut causes: Vec<String> = chain.map(ToString::to_string).collect();
+    // Transparent wrappers say what their source says.
+    causes.dedup();
+    causes
+}

@@ -1,7 +1,7 @@
 //! `manifest.json`: every path of a package with its type, mode, size, digest or link target. The
 //! digest of its bytes is the content digest of the package.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -185,6 +185,19 @@ impl Manifest {
     /// What stands at `path`.
     pub fn get(&self, path: &str) -> Option<&Entry> {
         self.entries.get(path)
+    }
+
+    /// Every path where `other` has something else, with what both have, in order.
+    pub fn differences<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> impl Iterator<Item = (&'a PackagePath, Option<&'a Entry>, Option<&'a Entry>)> {
+        let paths: BTreeSet<&PackagePath> =
+            self.entries.keys().chain(other.entries.keys()).collect();
+        paths
+            .into_iter()
+            .map(|path| (path, self.entries.get(path), other.entries.get(path)))
+            .filter(|(_, old, new)| old != new)
     }
 
     /// The bytes of all files together.

@@ -7,7 +7,8 @@ use std::str::FromStr;
 /// A path inside a package, such as `bin/etcd`.
 ///
 /// Ordered by bytes: a folder comes before everything in it.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct PackagePath(String);
 
 /// The longest path that is accepted; every system can hold it.
@@ -100,6 +101,20 @@ impl FromStr for PackagePath {
             return Ok(Self(text.to_owned()));
         };
         Err(PathError { path: text.chars().take(200).collect(), problem })
+    }
+}
+
+impl TryFrom<String> for PackagePath {
+    type Error = PathError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<PackagePath> for String {
+    fn from(path: PackagePath) -> Self {
+        path.0
     }
 }
 

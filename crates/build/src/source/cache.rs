@@ -13,7 +13,7 @@ use super::context::SourceContext;
 use super::error::{Action, SourceError, SourceFault};
 use super::spec::SourceSpec;
 use super::{cargo, deb, git, npm, pypi, url};
-use crate::lock::{Lock, LockError};
+use package::lock::{Lock, LockError};
 
 /// The cache of sources below one folder.
 #[derive(Debug, Clone)]

@@ -32,7 +32,7 @@ fn load(root: &Utf8Path) -> String {
     let mut found = match Tree::load(root, &|_| unreachable!("no tree here has a valid upstream")) {
         Ok(tree) => tree.warnings,
         Err(LoadError::Mistakes(found)) => found,
-        Err(error) => return build::causes(&error).join(": "),
+        Err(error) => return package::causes(&error).join(": "),
     };
     let place = |found: &Diagnostic| found.place.as_ref().map(|place| (place.line, place.column));
     found.sort_by_key(|found| (found.file.clone(), place(found)));

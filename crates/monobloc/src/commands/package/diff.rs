@@ -1,10 +1,7 @@
 //! `monobloc package diff`: what differs between two packages.
 
-use std::collections::BTreeSet;
-
 use camino::Utf8PathBuf;
 use package::manifest::Entry;
-use package::path::PackagePath;
 use serde_json::json;
 
 use super::manifest_of;
@@ -28,18 +25,14 @@ pub(super) fn run(
 ) -> Result<Outcome, Failure> {
     let old = manifest_of(context, &arguments.old)?.manifest;
     let new = manifest_of(context, &arguments.new)?.manifest;
-    let paths: BTreeSet<&PackagePath> = old.entries().keys().chain(new.entries().keys()).collect();
-    let mut differences = Vec::new();
-    for path in paths {
-        let (sign, what) = match (old.get(path.as_str()), new.get(path.as_str())) {
-            (Some(before), Some(after)) if before == after => continue,
-            (Some(before), Some(after)) => ("~", changes(before, after)),
-            (None, Some(_)) => ("+", String::new()),
-            (Some(_), None) => ("-", String::new()),
-            (None, None) => unreachable!("every path is from one of the two"),
-        };
-        differences.push((sign, path, what));
-    }
+    let differences: Vec<_> = old
+        .differences(&new)
+        .map(|(path, before, after)| match (before, after) {
+            (None, _) => ("+", path, String::new()),
+            (_, None) => ("-", path, String::new()),
+            (Some(before), Some(after)) => ("~", path, changes(before, after)),
+        })
+        .collect();
     if output.is_json() {
         let change = |sign| match sign {
             "+" => "added",
