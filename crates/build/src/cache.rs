@@ -10,9 +10,9 @@ use package::{Cancel, Sha256, durable, json};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use package::lock::{Lock, LockError};
 use crate::platform;
 use crate::tree::PackageKey;
+use package::lock::{Lock, LockError};
 
 /// The name of the folder in a tree.
 pub const FOLDER: &str = "cache";

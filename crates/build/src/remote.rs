@@ -44,16 +44,11 @@ impl Remote {
         let Ok(url) = self.url.join(&format!("packages/{}/{name}", id.name())) else {
             return Ok(None);
         };
-        let options = Options {
-            checksum: None,
-            size_max_bytes: PACKAGE_MAX_BYTES,
-            cancel,
-            progress: &|_| {},
-        };
+        let options = Options { size_max_bytes: PACKAGE_MAX_BYTES, ..Options::new(cancel) };
         let found = match self.downloader.fetch(&url, target, &options) {
             Ok(_) => verified(id, target, cancel),
             Err(DownloadError::Cancelled(cancelled)) => return Err(cancelled),
-            Err(error) if is_missing(&error) => return Ok(None),
+            Err(error) if error.is_missing() => return Ok(None),
             Err(error) => Err(crate::chain(&error)),
         };
         cancel.check()?;
@@ -64,13 +59,6 @@ impl Remote {
                 Ok(None)
             }
         }
-    }
-}
-
-fn is_missing(error: &DownloadError) -> bool {
-    match error {
-        DownloadError::Read { cause, .. } => cause.kind() == std::io::ErrorKind::NotFound,
-        error => matches!(error.status(), Some(404 | 410)),
     }
 }
 

@@ -17,7 +17,6 @@ use crate::event::{Event, Failure, How, Observer, Step};
 use crate::explain;
 use crate::graph::{self, PackageSet};
 use crate::identity::{self, Identity, IdentityError};
-use package::lock::Lock;
 use crate::program::Environment;
 use crate::remote::Remote;
 use crate::root::{BuildRoot, RootError};
@@ -26,6 +25,7 @@ use crate::schedule::{self, Outcome};
 use crate::source::{SourceCache, SourceContext};
 use crate::tree::{Component, LoadError, PackageKey, Tree};
 use crate::worker::{WorkError, Worker};
+use package::lock::Lock;
 
 /// Lines of a failed script's log that are shown.
 const LOG_LINES: usize = 20;

@@ -63,6 +63,8 @@ pub struct Progress {
 pub struct Options<'a> {
     /// What the file must be.
     pub checksum: Option<Checksum>,
+    /// Whether the caller checks the file itself and calls again, after deleting it, if it is wrong.
+    pub checked_later: bool,
     /// How large it may be.
     pub size_max_bytes: u64,
     /// Ends the download.
@@ -83,7 +85,18 @@ impl fmt::Debug for Options<'_> {
 impl<'a> Options<'a> {
     /// No expectation, no limit of size, no report.
     pub fn new(cancel: &'a Cancel) -> Self {
-        Self { checksum: None, size_max_bytes: u64::MAX, cancel, progress: &|_| {} }
+        Self {
+            checksum: None,
+            checked_later: false,
+            size_max_bytes: u64::MAX,
+            cancel,
+            progress: &|_| {},
+        }
+    }
+
+    /// Whether a wrong continuation of an earlier download would be noticed.
+    pub(crate) fn may_inherit(&self) -> bool {
+        self.checksum.is_some() || self.checked_later
     }
 
     pub(crate) fn check_size(&self, url: &Url, size_bytes: u64) -> Result<(), DownloadError> {
@@ -105,6 +118,8 @@ pub struct Fetched {
     pub url: Url,
     /// How large it is.
     pub size_bytes: u64,
+    /// Whether an earlier call brought a part of it.
+    pub inherited: bool,
 }
 
 /// Gets files. Clones share connections; make one and keep it.
@@ -144,8 +159,8 @@ impl Downloader {
 
     /// Gets `url` to `target`. On any error nothing is at `target` that was not there before.
     ///
-    /// Bytes that an earlier call left in `TARGET.part` are used again if a checksum is given, which
-    /// tells whether they were the right ones; without one they are thrown away.
+    /// Bytes that an earlier call left in `TARGET.part` are used again if somebody will tell whether
+    /// they were the right ones: the checksum, or the caller; otherwise they are thrown away.
     pub fn fetch(
         &self,
         url: &Url,
@@ -159,7 +174,7 @@ impl Downloader {
             _ => return Err(DownloadError::Scheme { url: redacted(url) }),
         };
         options.cancel.check()?;
-        let mut part = Part::open(target, remote && options.checksum.is_some()).map_err(write)?;
+        let mut part = Part::open(target, remote && options.may_inherit()).map_err(write)?;
         if let Some(expected) = options.checksum
             && part.inherited
             && part.digest(expected).map_err(write)? == expected
@@ -241,13 +256,13 @@ fn failed(url: &Url, attempts: u32, fault: Fault) -> DownloadError {
 }
 
 fn finish(part: Part, url: Url) -> std::io::Result<Fetched> {
-    let size_bytes = part.length();
+    let (size_bytes, inherited) = (part.length(), part.inherited);
     part.finish()?;
-    Ok(Fetched { url, size_bytes })
+    Ok(Fetched { url, size_bytes, inherited })
 }
 
 /// Keeps the part only where a later call can use it.
 fn abandon(part: Part, remote: bool, options: &Options<'_>) -> std::io::Result<()> {
-    let useful = remote && options.checksum.is_some() && part.length() > 0;
+    let useful = remote && options.may_inherit() && part.length() > 0;
     if useful && part.length() <= options.size_max_bytes { Ok(()) } else { part.discard() }
 }

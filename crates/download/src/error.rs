@@ -90,6 +90,14 @@ impl DownloadError {
             _ => None,
         }
     }
+
+    /// Whether there is no such file.
+    pub fn is_missing(&self) -> bool {
+        match self {
+            Self::Read { cause, .. } => cause.kind() == io::ErrorKind::NotFound,
+            error => matches!(error.status(), Some(404 | 410)),
+        }
+    }
 }
 
 /// What went wrong in one attempt.

@@ -45,8 +45,8 @@ impl Part {
     }
 
     /// Whether a server can be asked for the rest: a wrong continuation would be noticed.
-    pub(crate) fn can_continue(&self, checksum: Option<Checksum>) -> bool {
-        self.length > 0 && (self.etag.is_some() || checksum.is_some())
+    pub(crate) fn can_continue(&self, may_inherit: bool) -> bool {
+        self.length > 0 && (self.etag.is_some() || may_inherit)
     }
 
     /// Adds bytes at the end.

@@ -48,7 +48,7 @@ pub(crate) fn attempt(
     options: &Options<'_>,
 ) -> Result<Url, Setback> {
     let write = |cause| Setback::Final(DownloadError::Write { url: redacted(url), cause });
-    if !part.can_continue(options.checksum) {
+    if !part.can_continue(options.may_inherit()) {
         part.restart().map_err(write)?;
     }
     let pieces = start(agent.clone(), url.clone(), part.length(), part.etag.clone());

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{build, compat, completions, package};
+use crate::commands::{build, compat, completions, host, package};
 
 /// A tree of components becomes one signed file that every host of a cluster runs
 #[derive(Debug, Parser)]
@@ -21,6 +21,7 @@ pub(crate) enum Command {
     Build(build::BuildArgs),
     #[command(subcommand)]
     Package(package::PackageCommand),
+    Host(host::HostArgs),
     Completions(completions::CompletionsArgs),
     #[command(hide = true)]
     Mkpanda(compat::mkpanda::MkpandaArgs),

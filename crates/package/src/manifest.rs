@@ -14,6 +14,9 @@ pub const MANIFEST: &str = "manifest.json";
 /// The version of the format that this program writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
 
+/// How many links are followed to a file.
+const LINKS_MAX: u32 = 16;
+
 /// What stands at one path of a package.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
@@ -187,6 +190,19 @@ impl Manifest {
         self.entries.get(path)
     }
 
+    /// The file that `path` leads to when links are followed, never out of the package.
+    pub fn resolve(&self, path: &PackagePath) -> Option<PackagePath> {
+        let mut at = path.clone();
+        for _ in 0..LINKS_MAX {
+            match self.entries.get(&at)? {
+                Entry::File { .. } => return Some(at),
+                Entry::Directory { .. } => return None,
+                Entry::Link { target } => at = follow(&at, target)?,
+            }
+        }
+        None
+    }
+
     /// Every path where `other` has something else, with what both have, in order.
     pub fn differences<'a>(
         &'a self,
@@ -209,6 +225,25 @@ impl Manifest {
         // A hostile manifest may name any sizes.
         sizes.fold(0, u64::saturating_add)
     }
+}
+
+/// Where the link at `link` that says `target` leads, if that is in the package.
+fn follow(link: &PackagePath, target: &str) -> Option<PackagePath> {
+    if target.starts_with('/') {
+        return None;
+    }
+    let mut parts: Vec<&str> = link.components().collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop()?;
+            }
+            part => parts.push(part),
+        }
+    }
+    parts.join("/").parse().ok()
 }
 
 #[cfg(test)]
@@ -260,5 +295,17 @@ mod tests {
         let entry = Entry::File { mode: Mode::new(0o644), size: u64::MAX, sha256: Sha256::of(b"") };
         let entries = ["a", "b"].map(|path| (path.parse().unwrap(), entry.clone()));
         assert_eq!(Manifest::new(BTreeMap::from(entries)).unwrap().size(), u64::MAX);
+    }
+
+    #[test]
+    fn links_are_followed_inside_the_package_only() {
+        let at: PackagePath = "units/a.service".parse().unwrap();
+        let leads = |target| follow(&at, target).map(|path| path.to_string());
+        assert_eq!(leads("../lib/a.service").as_deref(), Some("lib/a.service"));
+        assert_eq!(leads("./b.service").as_deref(), Some("units/b.service"));
+        assert_eq!(leads("../../a"), None);
+        assert_eq!(leads("/etc/passwd"), None);
+        assert_eq!(leads("").as_deref(), Some("units"));
+        assert_eq!(leads(".."), None);
     }
 }

@@ -11,22 +11,24 @@ use super::{Problem, array, line_where, string};
 const PACKAGE: &str = "monobloc-package";
 const DOWNLOAD: &str = "monobloc-download";
 const BUILD: &str = "monobloc-build";
+const HOST: &str = "monobloc-host";
 const TESTING: &str = "monobloc-testing";
 
 /// Which crates of the workspace each of them may use. Tests may also use [`TESTING`].
-const MAY_USE: [(&str, &[&str]); 8] = [
+const MAY_USE: [(&str, &[&str]); 9] = [
     (PACKAGE, &[]),
     (DOWNLOAD, &[PACKAGE]),
     (BUILD, &[PACKAGE, DOWNLOAD]),
-    ("monobloc", &[PACKAGE, DOWNLOAD, BUILD]),
+    (HOST, &[PACKAGE, DOWNLOAD]),
+    ("monobloc", &[PACKAGE, DOWNLOAD, BUILD, HOST]),
     (TESTING, &[]),
-    ("bench", &[PACKAGE, DOWNLOAD, BUILD, TESTING]),
-    ("fuzz", &[PACKAGE, DOWNLOAD, BUILD, TESTING]),
+    ("bench", &[PACKAGE, DOWNLOAD, BUILD, HOST, TESTING]),
+    ("fuzz", &[PACKAGE, DOWNLOAD, BUILD, HOST, TESTING]),
     ("xtask", &[]),
 ];
 
 /// What runs on a host stays small and synchronous, fit for a rescue shell.
-const WITHOUT_RUNTIME: [&str; 3] = [PACKAGE, DOWNLOAD, BUILD];
+const WITHOUT_RUNTIME: [&str; 4] = [PACKAGE, DOWNLOAD, BUILD, HOST];
 const RUNTIMES: [&str; 3] = ["tokio", "async-std", "smol"];
 
 /// A crate of the workspace.

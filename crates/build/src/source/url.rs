@@ -37,8 +37,8 @@ pub(super) fn download(
     let options = Options {
         checksum: Some(checksum),
         size_max_bytes: SIZE_MAX_BYTES,
-        cancel: context.cancel,
         progress: context.progress,
+        ..Options::new(context.cancel)
     };
     context.downloader.fetch(url, blob, &options)?;
     Ok(())

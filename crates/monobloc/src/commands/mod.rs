@@ -4,6 +4,7 @@
 pub(crate) mod build;
 pub(crate) mod compat;
 pub(crate) mod completions;
+pub(crate) mod host;
 pub(crate) mod package;
 
 use std::ffi::OsStr;
@@ -31,6 +32,7 @@ pub(crate) fn run(context: &Context) -> ExitCode {
     let result = match &cli.command {
         Command::Build(arguments) => build::run(context, arguments, &output),
         Command::Package(command) => package::run(context, command, &output),
+        Command::Host(arguments) => host::run(context, arguments, &output),
         Command::Completions(arguments) => completions::run(arguments, &output),
         Command::Mkpanda(arguments) => return compat::mkpanda::run(context, arguments),
     };

@@ -2,6 +2,7 @@
 //! standard error; nothing else in the program writes to either.
 
 mod diagnostic;
+mod host;
 mod progress;
 
 use std::fmt::Display;
@@ -15,6 +16,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
+pub(crate) use host::HostProgress;
 pub(crate) use progress::Progress;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();

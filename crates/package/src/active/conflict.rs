@@ -26,6 +26,8 @@ pub enum Conflict {
     ReservedUnit { unit: String, package: PackageId },
     #[error("`{package}` has a folder among its units: `{path}`; only unit files can be there")]
     UnitFolder { package: PackageId, path: PackagePath },
+    #[error("the unit `{path}` of `{package}` leads to no file of that package")]
+    UnitTarget { package: PackageId, path: PackagePath },
     #[error("environment variable `{variable}` is set by `{first}` and by `{second}`")]
     Variable { variable: String, first: PackageId, second: PackageId },
     #[error("`{package}` sets the environment variable `{}`: {problem}", variable.escape_debug())]

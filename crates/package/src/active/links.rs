@@ -30,7 +30,7 @@ pub(super) fn add(
     for folder in distribution.linked_folders() {
         let brought = brought(&folder, members, roles);
         if folder == units_folder {
-            add_units(active, distribution, &brought, conflicts);
+            add_units(active, distribution, members, &brought, conflicts);
         } else {
             let top: PackagePath = folder.parse().expect("the linked folders are plain names");
             let folded = FOLDED.contains(&folder.as_str());
@@ -102,6 +102,7 @@ fn add_folder(
 fn add_units(
     active: &mut Active,
     distribution: &Distribution,
+    members: &[Member<'_>],
     brought: &Brought,
     conflicts: &mut BTreeSet<Conflict>,
 ) {
@@ -111,6 +112,10 @@ fn add_units(
         let [(first, _), rest @ ..] = places.as_slice() else {
             continue;
         };
+        if path.components().count() > 2 {
+            // It lies in a folder among the units, which is a conflict already.
+            continue;
+        }
         for (target, is_folder) in places {
             if *is_folder {
                 let path = target.path.clone();
@@ -125,6 +130,17 @@ fn add_units(
             first: first.clone(),
             second: second.clone(),
         }));
-        active.units.insert(unit.to_owned(), first.clone());
+        let manifest = members.iter().find(|member| *member.id == first.package);
+        match manifest.and_then(|member| member.manifest.resolve(&first.path)) {
+            Some(path) => {
+                let target = Target { package: package(first), path };
+                active.units.insert(unit.to_owned(), target);
+            }
+            None if places.iter().any(|(_, is_folder)| *is_folder) => {}
+            None => {
+                let path = first.path.clone();
+                conflicts.insert(Conflict::UnitTarget { package: package(first), path });
+            }
+        }
     }
 }

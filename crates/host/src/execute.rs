@@ -1,0 +1,168 @@
+//! Does what a plan says, under the lock, and decides nothing.
+
+use std::io;
+
+use camino::Utf8Path;
+use package::durable;
+
+use crate::event::Event;
+use crate::generation;
+use crate::history::{Entry, What};
+use crate::host::{Host, HostLock, Job};
+use crate::observe::ObserveError;
+use crate::paths;
+use crate::plan::{Base, Plan, Step};
+use crate::roles;
+use crate::{platform, store};
+
+/// Why a plan was not executed. The live generation is the one that was live before.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum ExecuteError {
+    #[error("this host changed since the plan was made ({0}); make a new plan")]
+    Stale(&'static str),
+    #[error(transparent)]
+    Observe(#[from] ObserveError),
+    #[error("cannot write generation {number}; nothing changed")]
+    Build { number: u64, source: io::Error },
+    #[error("cannot make generation {to} live; nothing changed")]
+    Switch { to: u64, source: io::Error },
+    #[error("cannot prepare the install root; nothing changed")]
+    Prepare(#[source] io::Error),
+    #[error("cannot write the history; nothing changed")]
+    History(#[source] io::Error),
+    #[error(transparent)]
+    Cancelled(#[from] package::Cancelled),
+}
+
+impl Host {
+    /// Does what the plan says, if the host is still the one that it was made for.
+    pub fn execute(
+        &self,
+        plan: &Plan,
+        _lock: &HostLock,
+        job: &Job<'_>,
+    ) -> Result<(), ExecuteError> {
+        self.check_base(&plan.base)?;
+        if plan.is_empty() {
+            return Ok(());
+        }
+        job.cancel.check()?;
+        let switch = plan.switches_to().map(|to| (plan.base.live, to));
+        let history = self.history();
+        let entry = |what| Entry::new(job.clock.now(), job.by.clone(), what);
+        if let Some((from, to)) = switch {
+            let reason = job.reason.clone();
+            fs_err::create_dir_all(&self.paths.root).map_err(ExecuteError::Prepare)?;
+            history
+                .append(&entry(What::Begun { from, to, reason }))
+                .map_err(ExecuteError::History)?;
+        }
+        let mut is_live = false;
+        for step in &plan.steps {
+            let done = self.step(step, job);
+            if let Err(error) = done {
+                if is_live {
+                    // It is made and durable; what is left is done by the next one who comes.
+                    let message = package::causes(&error).join(": ");
+                    job.observer.event(&Event::Warning { message: &message });
+                    continue;
+                }
+                self.give_up(plan, &error, job);
+                return Err(error);
+            }
+            is_live |= matches!(step, Step::Switch { .. });
+        }
+        if let Some((from, to)) = switch {
+            if let Err(error) = history.append(&entry(What::Switched { from, to })) {
+                let message = format!("the history could not be written: {error}");
+                job.observer.event(&Event::Warning { message: &message });
+            }
+            job.observer.event(&Event::Live { generation: to });
+        }
+        Ok(())
+    }
+
+    fn step(&self, step: &Step, job: &Job<'_>) -> Result<(), ExecuteError> {
+        match step {
+            Step::Link { name } => self.fixed_link(name).map_err(ExecuteError::Prepare),
+            Step::Replace { name } => self.replace(name).map_err(ExecuteError::Prepare),
+            Step::Build(layout) => {
+                let number = layout.generation.number;
+                let (generation, links) = (number, layout.links.len());
+                job.observer.event(&Event::Building { generation, links });
+                let syncing = || job.observer.event(&Event::Syncing);
+                generation::write(&self.paths, layout, syncing)
+                    .map_err(|source| ExecuteError::Build { number, source })?;
+                // From here on it is the switch or nothing.
+                Ok(job.cancel.check()?)
+            }
+            Step::Switch { from, to } => generation::switch(&self.paths, *from, *to)
+                .map_err(|source| ExecuteError::Switch { to: *to, source }),
+        }
+    }
+
+    fn check_base(&self, base: &Base) -> Result<(), ExecuteError> {
+        let live = generation::live(&self.paths).map_err(ObserveError::from)?;
+        if live != base.live {
+            return Err(ExecuteError::Stale("another generation is live"));
+        }
+        let numbers = generation::numbers(&self.paths).map_err(ObserveError::from)?;
+        if numbers.last().copied().unwrap_or_default() != base.highest {
+            return Err(ExecuteError::Stale("a generation was added or removed"));
+        }
+        if roles::read(&self.paths.roles()).map_err(ObserveError::from)? != base.roles {
+            return Err(ExecuteError::Stale("its roles are others"));
+        }
+        if self.digests(&base.packages.keys().cloned().collect())? != base.packages {
+            return Err(ExecuteError::Stale("a package was removed or changed"));
+        }
+        Ok(())
+    }
+
+    /// Leaves nothing of a plan that failed, and says why it did.
+    fn give_up(&self, plan: &Plan, error: &ExecuteError, job: &Job<'_>) {
+        let mut left = Vec::new();
+        if let Some(layout) = plan.layout()
+            && self.paths.generation(layout.generation.number).is_dir()
+        {
+            left.extend(generation::discard(&self.paths, layout.generation.number).err());
+        }
+        if let Some(to) = plan.switches_to() {
+            let reason = package::causes(error).join(": ");
+            let what = What::Abandoned { to, reason };
+            left.extend(
+                self.history().append(&Entry::new(job.clock.now(), job.by.clone(), what)).err(),
+            );
+        }
+        for error in left {
+            // The next one who comes cleans up.
+            let message = format!("while giving up: {error}");
+            job.observer.event(&Event::Warning { message: &message });
+        }
+    }
+
+    /// Makes the link `NAME -> current/NAME`.
+    pub(crate) fn fixed_link(&self, name: &str) -> io::Result<()> {
+        platform::symlink(&paths::fixed_target(name), &self.paths.root.join(name))
+    }
+
+    /// Puts the link `NAME -> current/NAME` where something else is, in one step where the file
+    /// system can do that, and removes what was there.
+    fn replace(&self, name: &str) -> io::Result<()> {
+        let root: &Utf8Path = &self.paths.root;
+        let (place, aside) = (root.join(name), root.join(format!("{}{name}", durable::TEMPORARY)));
+        if fs_err::symlink_metadata(&aside).is_ok() {
+            store::remove_any(&aside)?;
+        }
+        platform::symlink(&paths::fixed_target(name), &aside)?;
+        if !platform::exchange(&aside, &place)? {
+            let old = root.join(format!("{}old-{name}", durable::TEMPORARY));
+            fs_err::rename(&place, &old)?;
+            fs_err::rename(&aside, &place)?;
+            fs_err::rename(&old, &aside)?;
+        }
+        durable::sync_directory(root)?;
+        store::remove_any(&aside)
+    }
+}

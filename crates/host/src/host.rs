@@ -1,0 +1,351 @@
+//! One installation on this machine, and everything that can be done to it.
+
+use std::collections::BTreeSet;
+use std::io;
+
+use camino::Utf8PathBuf;
+use jiff::Timestamp;
+use package::distribution::Distribution;
+use package::lock::{Lock, LockError};
+use package::{Cancel, Cancelled, PackageId, durable};
+
+use crate::event::{Event, Observer};
+use crate::execute::ExecuteError;
+use crate::generation::{self, Generation, GenerationError};
+use crate::history::{By, Entry, History, What};
+use crate::observe::ObserveError;
+use crate::paths::Paths;
+use crate::plan::{self, Plan, PlanError, Wanted};
+use crate::store::{self, Store, StoreError};
+
+/// One installation.
+#[derive(Debug, Clone)]
+pub struct Host {
+    pub(crate) distribution: Distribution,
+    /// Where everything lies.
+    pub paths: Paths,
+    /// Its packages.
+    pub store: Store,
+}
+
+/// Tells the time.
+pub trait Clock: Sync {
+    /// Now.
+    fn now(&self) -> Timestamp;
+}
+
+/// The time of the machine.
+#[derive(Debug, Clone, Copy)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+/// Who changes a host, why, and whom to tell.
+#[derive(Clone)]
+pub struct Job<'a> {
+    /// Who.
+    pub by: By,
+    /// Why, for the history.
+    pub reason: String,
+    /// Tells the time.
+    pub clock: &'a dyn Clock,
+    /// Stops the work, up to the commit point.
+    pub cancel: &'a Cancel,
+    /// Hears what happens.
+    pub observer: &'a dyn Observer,
+}
+
+impl std::fmt::Debug for Job<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job")
+            .field("by", &self.by)
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Held by the one who changes the host.
+#[derive(Debug)]
+pub struct HostLock {
+    _lock: Lock,
+}
+
+/// Why a host was not changed.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum HostError {
+    #[error("nothing is active in `{0}`: it was not bootstrapped")]
+    NotBootstrapped(Utf8PathBuf),
+    #[error(
+        "`{0}` was left broken by a deploy of another program: there is no `active`, but `{1}`"
+    )]
+    BrokenDeploy(Utf8PathBuf, String),
+    #[error("no active package is called `{}`", .0.name())]
+    NotActive(PackageId),
+    #[error("there is no generation to go back to: generation {0} is the first")]
+    First(u64),
+    #[error("package `{id}` is active")]
+    Active { id: PackageId },
+    #[error("package `{id}` is used by generation {generation}")]
+    Used { id: PackageId, generation: u64 },
+    #[error(transparent)]
+    Observe(#[from] ObserveError),
+    #[error(transparent)]
+    Generation(#[from] GenerationError),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    Execute(#[from] ExecuteError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("cannot change the install root")]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Cancelled(#[from] Cancelled),
+}
+
+impl From<LockError> for HostError {
+    fn from(error: LockError) -> Self {
+        match error {
+            LockError::Io(error) => Self::Io(error),
+            LockError::Cancelled(cancelled) => Self::Cancelled(cancelled),
+        }
+    }
+}
+
+/// What was removed because nothing used it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Collected {
+    /// Generations.
+    pub generations: Vec<u64>,
+    /// Packages.
+    pub packages: Vec<PackageId>,
+}
+
+impl Host {
+    /// The installation of `distribution` at `paths`. The environment that services get names the
+    /// install root of `paths`.
+    pub fn new(distribution: Distribution, paths: Paths) -> Self {
+        let distribution = Distribution { install_root: paths.root.clone(), ..distribution };
+        let store = Store::new(paths.repository.clone());
+        Self { distribution, paths, store }
+    }
+
+    /// The names that the installation goes by.
+    pub fn distribution(&self) -> &Distribution {
+        &self.distribution
+    }
+
+    /// The log of what was done.
+    pub fn history(&self) -> History {
+        History::new(self.paths.history())
+    }
+
+    /// Waits until nobody else changes the host, and puts right what was interrupted.
+    pub fn lock(&self, job: &Job<'_>) -> Result<HostLock, HostError> {
+        let wait =
+            || job.observer.event(&Event::Waiting { what: "somebody else who changes this host" });
+        let lock = HostLock { _lock: Lock::take(&self.paths.lock(), job.cancel, &wait)? };
+        self.recover(job)?;
+        Ok(lock)
+    }
+
+    /// Removes what interrupted work left, and ends its story in the history.
+    fn recover(&self, job: &Job<'_>) -> Result<(), HostError> {
+        for folder in [&self.paths.root, &self.paths.generations()] {
+            for name in store::entries(folder)? {
+                if name.starts_with(durable::TEMPORARY) {
+                    store::remove_any(&folder.join(name))?;
+                }
+            }
+        }
+        self.store.sweep()?;
+        let history = self.history();
+        if let Some((from, to)) = history.unfinished()? {
+            let what = if generation::live(&self.paths)? == Some(to) {
+                What::Switched { from, to }
+            } else {
+                What::Abandoned { to, reason: "it was interrupted".to_owned() }
+            };
+            history.append(&Entry::new(job.clock.now(), job.by.clone(), what))?;
+        }
+        Ok(())
+    }
+
+    /// Plans what makes `wanted` live.
+    pub fn plan(&self, wanted: &Wanted, clock: &dyn Clock) -> Result<Plan, HostError> {
+        let observed = self.observe(wanted, clock.now())?;
+        Ok(plan::plan(self, &observed, wanted)?)
+    }
+
+    /// Makes `wanted` live.
+    pub fn activate(&self, wanted: &Wanted, job: &Job<'_>) -> Result<Plan, HostError> {
+        let lock = self.lock(job)?;
+        self.activate_locked(wanted, &lock, job)
+    }
+
+    pub(crate) fn activate_locked(
+        &self,
+        wanted: &Wanted,
+        lock: &HostLock,
+        job: &Job<'_>,
+    ) -> Result<Plan, HostError> {
+        self.take_over(lock, job)?;
+        let plan = self.plan(wanted, job.clock)?;
+        self.execute(&plan, lock, job)?;
+        Ok(plan)
+    }
+
+    /// Makes the first generation of what the reference had made active, so that there is something
+    /// to go back to.
+    fn take_over(&self, lock: &HostLock, job: &Job<'_>) -> Result<(), HostError> {
+        let (None, Some(ids)) =
+            (generation::live(&self.paths)?, self.foreign().map_err(ObserveError::from)?)
+        else {
+            return Ok(());
+        };
+        for id in &ids {
+            self.store.adopt(id, job.cancel)?;
+        }
+        let job = Job { reason: "what was active before".to_owned(), ..job.clone() };
+        let plan = self.plan(&Wanted::Packages(ids), job.clock)?;
+        Ok(self.execute(&plan, lock, &job)?)
+    }
+
+    /// The packages that are active, in order.
+    pub fn active(&self) -> Result<BTreeSet<PackageId>, HostError> {
+        if let Some(live) = generation::live(&self.paths)? {
+            return Ok(Generation::read(&self.paths, live)?.packages.into_keys().collect());
+        }
+        if let Some(foreign) = self.foreign().map_err(ObserveError::from)? {
+            return Ok(foreign);
+        }
+        let root = self.paths.root.clone();
+        for left in ["active.new", "active.old"] {
+            if self.paths.root.join(left).exists() {
+                return Err(HostError::BrokenDeploy(root, left.to_owned()));
+            }
+        }
+        Err(HostError::NotBootstrapped(root))
+    }
+
+    /// The set in which `id` takes the place of the active package of its name.
+    pub fn swapped(&self, id: &PackageId) -> Result<Wanted, HostError> {
+        let mut ids = self.active()?;
+        let before = ids.len();
+        ids.retain(|active| active.name() != id.name());
+        if ids.len() == before {
+            return Err(HostError::NotActive(id.clone()));
+        }
+        ids.insert(id.clone());
+        Ok(Wanted::Packages(ids))
+    }
+
+    /// The generation that was live when the live one was made.
+    pub fn previous(&self) -> Result<u64, HostError> {
+        let live = self.live()?;
+        live.from.ok_or(HostError::First(live.number))
+    }
+
+    /// The live generation.
+    pub fn live(&self) -> Result<Generation, HostError> {
+        match generation::live(&self.paths)? {
+            Some(live) => Ok(Generation::read(&self.paths, live)?),
+            None => Err(HostError::NotBootstrapped(self.paths.root.clone())),
+        }
+    }
+
+    /// All generations, the oldest first.
+    pub fn generations(&self) -> Result<Vec<Generation>, HostError> {
+        let numbers = generation::numbers(&self.paths)?;
+        Ok(numbers
+            .into_iter()
+            .map(|number| Generation::read(&self.paths, number))
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// Removes a package that nothing uses. With `give_up_generations` those that use it go too,
+    /// but never the live one.
+    pub fn remove(
+        &self,
+        id: &PackageId,
+        give_up_generations: bool,
+        job: &Job<'_>,
+    ) -> Result<(), HostError> {
+        let _lock = self.lock(job)?;
+        if !self.store.contains(id) {
+            return Err(StoreError::NotFound(id.clone()).into());
+        }
+        if self.active()?.contains(id) {
+            return Err(HostError::Active { id: id.clone() });
+        }
+        let users: Vec<u64> = self
+            .generations()?
+            .into_iter()
+            .filter(|generation| generation.packages.contains_key(id))
+            .map(|generation| generation.number)
+            .collect();
+        match users.first() {
+            Some(generation) if !give_up_generations => {
+                return Err(HostError::Used { id: id.clone(), generation: *generation });
+            }
+            _ => {}
+        }
+        for number in &users {
+            generation::discard(&self.paths, *number)?;
+        }
+        self.store.remove(id)?;
+        if !users.is_empty() {
+            let what = What::Collected { generations: users, packages: vec![id.clone()] };
+            self.history().append(&Entry::new(job.clock.now(), job.by.clone(), what))?;
+        }
+        Ok(())
+    }
+
+    /// Removes all generations but the newest `keep`, the live one and the one before it, and every
+    /// package that none of those uses.
+    pub fn collect(&self, keep: usize, job: &Job<'_>) -> Result<Collected, HostError> {
+        let _lock = self.lock(job)?;
+        let generations = self.generations()?;
+        let live = generation::live(&self.paths)?;
+        let before = generations
+            .iter()
+            .find(|generation| Some(generation.number) == live)
+            .and_then(|generation| generation.from);
+        let mut kept: BTreeSet<u64> =
+            generations.iter().rev().take(keep).map(|generation| generation.number).collect();
+        kept.extend(live.into_iter().chain(before));
+        let mut used: BTreeSet<PackageId> = BTreeSet::new();
+        if live.is_none() {
+            used.extend(self.foreign().map_err(ObserveError::from)?.unwrap_or_default());
+        }
+        let mut collected = Collected::default();
+        for generation in generations {
+            if kept.contains(&generation.number) {
+                used.extend(generation.packages.into_keys());
+            } else {
+                job.cancel.check()?;
+                generation::discard(&self.paths, generation.number)?;
+                collected.generations.push(generation.number);
+            }
+        }
+        for id in self.store.list()? {
+            if !used.contains(&id) {
+                job.cancel.check()?;
+                self.store.remove(&id)?;
+                collected.packages.push(id);
+            }
+        }
+        self.store.forget_downloads()?;
+        if collected != Collected::default() {
+            let Collected { generations, packages } = collected.clone();
+            let what = What::Collected { generations, packages };
+            self.history().append(&Entry::new(job.clock.now(), job.by.clone(), what))?;
+        }
+        Ok(collected)
+    }
+}

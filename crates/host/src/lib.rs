@@ -1,0 +1,29 @@
+//! What runs on a host: the store of packages, generations of them, and the one switch that makes a
+//! generation live.
+//!
+//! Everything that changes a host is three functions: [`Host::observe`] reads, [`plan::plan`] decides
+//! without looking at anything else, [`Host::execute`] does what the plan says and decides nothing.
+//! This crate knows nothing of other hosts and says nothing to anybody: what happens is told to an
+//! [`event::Observer`], what went wrong is an error.
+
+pub mod event;
+mod execute;
+pub mod generation;
+pub mod history;
+mod host;
+mod observe;
+mod paths;
+pub mod plan;
+mod platform;
+mod roles;
+pub mod setup;
+pub mod store;
+mod versioned;
+pub mod wire;
+
+pub use execute::ExecuteError;
+pub use host::{Clock, Collected, Host, HostError, HostLock, Job, SystemClock};
+pub use observe::{ObserveError, Observed};
+pub use paths::Paths;
+pub use roles::RolesError;
+pub use versioned::FormatError;

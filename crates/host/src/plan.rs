@@ -1,0 +1,257 @@
+//! What will be done to a host: decided from what was observed, before anything is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use package::active::{Active, Conflict, Member};
+use package::id::RoleName;
+use package::{PackageId, Sha256};
+use serde::{Deserialize, Serialize};
+
+use crate::generation::{Generation, Layout, Of};
+use crate::host::Host;
+use crate::observe::{Name, Observed};
+use crate::store::Package;
+
+/// The version of the document that this program writes, and the newest that it reads.
+pub const FORMAT: u32 = 1;
+
+/// What shall be live.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wanted {
+    /// A new generation of these packages, for the roles that the machine has now.
+    Packages(BTreeSet<PackageId>),
+    /// A generation of this host, or its packages again if the roles changed since.
+    Generation(u64),
+}
+
+/// Exactly what will be done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The version of this document.
+    format: u32,
+    /// What must still be so when the plan is executed.
+    pub base: Base,
+    /// What changes for somebody who looks at the host.
+    pub changes: Changes,
+    /// What is done, in this order. Nothing: all is as wanted.
+    pub steps: Vec<Step>,
+}
+
+/// The state of a host that a plan was made for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Base {
+    /// The live generation.
+    pub live: Option<u64>,
+    /// The highest number of any generation.
+    pub highest: u64,
+    /// The roles of the machine.
+    pub roles: BTreeSet<RoleName>,
+    /// The packages that take part, with their content digests.
+    pub packages: BTreeMap<PackageId, Sha256>,
+}
+
+/// The difference between what is live and what will be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Changes {
+    /// Packages that are live only afterwards.
+    pub added: BTreeSet<PackageId>,
+    /// Packages that are live only before.
+    pub removed: BTreeSet<PackageId>,
+    /// Those that are live afterwards and whose manifest did not come with them.
+    pub unverified: BTreeSet<PackageId>,
+    /// The roles that the live generation was made for, if they are others.
+    pub old_roles: Option<BTreeSet<RoleName>>,
+}
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "snake_case")]
+pub enum Step {
+    /// Make the fixed link of this name in the install root, where nothing is.
+    Link {
+        /// The name.
+        name: String,
+    },
+    /// Put the fixed link of this name where the reference had a folder or file.
+    Replace {
+        /// The name.
+        name: String,
+    },
+    /// Write a generation beside the others.
+    Build(Box<Layout>),
+    /// Make a generation live: the commit point.
+    Switch {
+        /// The live generation.
+        from: Option<u64>,
+        /// The one that will be.
+        to: u64,
+    },
+}
+
+/// Why nothing can be planned.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum PlanError {
+    #[error("not in the store: {}", .0.iter().map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", "))]
+    Missing(Vec<PackageId>),
+    #[error("the packages cannot be active together:\n{}", .0.iter().map(|conflict| format!("  {conflict}")).collect::<Vec<_>>().join("\n"))]
+    Conflicts(Vec<Conflict>),
+    #[error("generation {number} is not on this host; there are: {}", list(.known))]
+    NoGeneration { number: u64, known: Vec<u64> },
+    #[error("package `{id}` is not what it was when generation {generation} was made of it")]
+    Changed { id: PackageId, generation: u64 },
+    #[error("`{0}` in the install root is nothing that this program made; move it away")]
+    Foreign(String),
+}
+
+fn list(numbers: &[u64]) -> String {
+    if numbers.is_empty() {
+        return "none".to_owned();
+    }
+    numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl Plan {
+    /// Whether all is as wanted.
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+
+    /// The generation that will be live.
+    pub fn switches_to(&self) -> Option<u64> {
+        self.steps.iter().find_map(|step| match step {
+            Step::Switch { to, .. } => Some(*to),
+            _ => None,
+        })
+    }
+
+    /// The generation that will be made.
+    pub fn layout(&self) -> Option<&Layout> {
+        self.steps.iter().find_map(|step| match step {
+            Step::Build(layout) => Some(&**layout),
+            _ => None,
+        })
+    }
+
+    /// Reads a plan.
+    pub fn parse(bytes: &[u8]) -> Result<Self, crate::FormatError> {
+        crate::versioned::parse("plan".into(), bytes, FORMAT)
+    }
+}
+
+/// Decides what to do on `host` so that `wanted` is live. Looks at nothing but `observed`.
+pub fn plan(host: &Host, observed: &Observed, wanted: &Wanted) -> Result<Plan, PlanError> {
+    if let Wanted::Generation(number) = wanted
+        && !observed.generations.contains_key(number)
+    {
+        let known = observed.generations.keys().copied().collect();
+        return Err(PlanError::NoGeneration { number: *number, known });
+    }
+    let ids = observed.ids(wanted);
+    let missing: Vec<PackageId> =
+        ids.iter().filter(|id| !observed.digests.contains_key(*id)).cloned().collect();
+    if !missing.is_empty() {
+        return Err(PlanError::Missing(missing));
+    }
+    let live = observed.live.and_then(|number| observed.generations.get(&number));
+    let mut steps = Vec::new();
+    let mut replace = Vec::new();
+    for (name, found) in &observed.names {
+        let name = name.clone();
+        match found {
+            Name::Right => {}
+            Name::Missing => steps.push(Step::Link { name }),
+            Name::Foreign => replace.push(Step::Replace { name }),
+        }
+    }
+    // What the reference made shows the set that is live. Without a live generation it shows the
+    // set that this plan makes live, so that the names can change one by one once it is there.
+    let replace_first = observed.live.is_some();
+    if let (false, Some(Step::Replace { name }), true) =
+        (replace_first, replace.first(), observed.foreign.as_ref() != Some(&ids))
+    {
+        return Err(PlanError::Foreign(name.clone()));
+    }
+    if replace_first {
+        steps.append(&mut replace);
+    }
+    let unverified = if let Some(found) = reuse(observed, wanted, live)? {
+        if observed.live != Some(found.number) {
+            steps.push(Step::Switch { from: observed.live, to: found.number });
+        }
+        found.unverified.clone()
+    } else {
+        let layout = lay_out(host, observed, &ids)?;
+        let (to, unverified) = (layout.generation.number, layout.generation.unverified.clone());
+        steps.push(Step::Build(Box::new(layout)));
+        steps.push(Step::Switch { from: observed.live, to });
+        unverified
+    };
+    steps.append(&mut replace);
+    let before: BTreeSet<PackageId> =
+        live.map(|live| live.packages.keys().cloned().collect()).unwrap_or_default();
+    Ok(Plan {
+        format: FORMAT,
+        base: Base {
+            live: observed.live,
+            highest: observed.highest,
+            roles: observed.roles.clone(),
+            packages: observed.digests.clone(),
+        },
+        changes: Changes {
+            added: ids.difference(&before).cloned().collect(),
+            removed: before.difference(&ids).cloned().collect(),
+            unverified,
+            old_roles: live.map(|live| live.roles.clone()).filter(|roles| *roles != observed.roles),
+        },
+        steps,
+    })
+}
+
+/// The generation on disk that is what is wanted.
+fn reuse<'a>(
+    observed: &'a Observed,
+    wanted: &Wanted,
+    live: Option<&'a Generation>,
+) -> Result<Option<&'a Generation>, PlanError> {
+    match wanted {
+        Wanted::Packages(_) => {
+            Ok(live
+                .filter(|live| live.packages == observed.digests && live.roles == observed.roles))
+        }
+        Wanted::Generation(number) => {
+            let found = &observed.generations[number];
+            for (id, digest) in &found.packages {
+                if observed.digests.get(id) != Some(digest) {
+                    return Err(PlanError::Changed { id: id.clone(), generation: *number });
+                }
+            }
+            Ok(Some(found).filter(|found| found.roles == observed.roles))
+        }
+    }
+}
+
+fn lay_out(
+    host: &Host,
+    observed: &Observed,
+    ids: &BTreeSet<PackageId>,
+) -> Result<Layout, PlanError> {
+    let packages: Vec<&Package> = ids.iter().filter_map(|id| observed.packages.get(id)).collect();
+    let members: Vec<Member<'_>> = packages
+        .iter()
+        .map(|package| Member { id: &package.id, info: &package.info, manifest: &package.manifest })
+        .collect();
+    let active =
+        Active::of(&host.distribution, &members, &observed.roles).map_err(PlanError::Conflicts)?;
+    let of = Of {
+        distribution: &host.distribution,
+        store: &host.store,
+        packages: &packages,
+        units: &observed.units,
+        roles: &observed.roles,
+        number: observed.highest + 1,
+        from: observed.live,
+        created: observed.time,
+    };
+    Ok(Layout::new(&of, active))
+}

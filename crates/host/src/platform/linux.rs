@@ -1,0 +1,61 @@
+//! Links, modes, and making things durable, on Linux.
+
+use std::fs::Permissions;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+
+use camino::Utf8Path;
+use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
+
+/// Makes a symbolic link at `link` that says `target`.
+pub(crate) fn symlink(target: &Utf8Path, link: &Utf8Path) -> io::Result<()> {
+    fs_err::os::unix::fs::symlink(target, link)
+}
+
+/// Makes many symbolic links in one folder, which is looked up once.
+pub(crate) fn symlinks_in(folder: &Utf8Path, links: &[(&str, &Utf8Path)]) -> io::Result<()> {
+    let failed = |path: &Utf8Path, error: rustix::io::Errno| {
+        let error = io::Error::from(error);
+        io::Error::new(error.kind(), format!("cannot make the link `{path}`: {error}"))
+    };
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(CWD, folder.as_str(), flags, Mode::empty())
+        .map_err(|error| failed(folder, error))?;
+    for (name, target) in links {
+        rustix::fs::symlinkat(target.as_str(), &opened, *name)
+            .map_err(|error| failed(&folder.join(name), error))?;
+    }
+    Ok(())
+}
+
+/// Sets the permission bits of the file at `path`.
+pub(crate) fn set_mode(path: &Utf8Path, mode: u32) -> io::Result<()> {
+    fs_err::set_permissions(path, Permissions::from_mode(mode))
+}
+
+/// Makes everything durable that was written to the file system of `folder`.
+///
+/// One call for thousands of new files: the file system writes them in the order it likes best.
+pub(crate) fn sync_file_system(folder: &Utf8Path) -> io::Result<()> {
+    let opened = fs_err::File::open(folder)?;
+    rustix::fs::syncfs(opened.file()).map_err(|error| {
+        let error = io::Error::from(error);
+        io::Error::new(error.kind(), format!("cannot sync the file system of `{folder}`: {error}"))
+    })
+}
+
+/// Lets two paths change places in one step. `false`: the file system cannot do that.
+pub(crate) fn exchange(one: &Utf8Path, other: &Utf8Path) -> io::Result<bool> {
+    use rustix::io::Errno;
+    match rustix::fs::renameat_with(CWD, one.as_str(), CWD, other.as_str(), RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(false),
+        Err(error) => {
+            let error = io::Error::from(error);
+            Err(io::Error::new(
+                error.kind(),
+                format!("cannot let `{one}` and `{other}` change places: {error}"),
+            ))
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Configuration whose values are known only on the host: a package made of templates that came from
+//! the repository, and values that the installer left here.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use camino::Utf8Path;
+use package::PackageId;
+use package::path::{PackagePath, PathError};
+use package::pkginfo::PKGINFO;
+use serde::Deserialize;
+
+use crate::platform;
+
+/// What stands before and after the name of a value.
+const START: &str = "LATE_BIND_PLACEHOLDER_START_";
+const END: &str = "_LATE_BIND_PLACEHOLDER_END";
+
+/// The only version that such a package can have.
+const VERSION: &str = "setup";
+
+/// Files are not larger than this together with their values.
+const SIZE_MAX_BYTES: usize = 64 << 20;
+
+/// The content of `late-config.yaml`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct LateConfig {
+    /// The package that is made.
+    pub late_bound_package_id: PackageId,
+    /// The values by name.
+    #[serde(default)]
+    pub bound_values: BTreeMap<String, String>,
+}
+
+/// The content of a `.dcos_config`.
+#[derive(Debug, Deserialize)]
+struct ConfigPackage {
+    package: Vec<ConfigFile>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ConfigFile {
+    path: String,
+    #[serde(default)]
+    content: String,
+    #[serde(default)]
+    permissions: Option<String>,
+}
+
+/// A file of the package.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BoundFile {
+    /// Its text, with all values in it.
+    pub content: String,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// Why late configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say what the fields are")]
+pub enum LateError {
+    #[error("expected `late_bound_package_id` and `bound_values`: {0}")]
+    Config(String),
+    #[error("expected `package`, a list of files with `path` and `content`: {0}")]
+    Package(String),
+    #[error("package `{0}` cannot be made on a host: its version must be `{VERSION}`")]
+    Version(PackageId),
+    #[error(transparent)]
+    Path(#[from] PathError),
+    #[error("`{0}` is there twice")]
+    Twice(PackagePath),
+    #[error("`{below}` cannot be below `{above}`, which is a file")]
+    Below { below: PackagePath, above: PackagePath },
+    #[error("`{path}` has the permissions `{}`: expected octal digits up to 0777", .permissions.escape_debug())]
+    Permissions { path: PackagePath, permissions: String },
+    #[error("`{path}` asks for the value `{}`, which `bound_values` does not have", .value.escape_debug())]
+    Unknown { path: PackagePath, value: String },
+    #[error(
+        "`{path}` has the start of a placeholder without its end, or the end without its start"
+    )]
+    Unbalanced { path: PackagePath },
+    #[error("the files are larger than {SIZE_MAX_BYTES} bytes")]
+    TooLarge,
+}
+
+impl LateConfig {
+    /// Reads the content of a `late-config.yaml`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, LateError> {
+        let config: Self = serde_saphyr::from_slice(bytes)
+            .map_err(|error| LateError::Config(error.to_string()))?;
+        if config.late_bound_package_id.version().as_str() != VERSION {
+            return Err(LateError::Version(config.late_bound_package_id));
+        }
+        Ok(config)
+    }
+}
+
+/// Reads the content of a `.dcos_config` and puts the values into its files.
+pub fn bind(
+    bytes: &[u8],
+    config: &LateConfig,
+) -> Result<BTreeMap<PackagePath, BoundFile>, LateError> {
+    let ConfigPackage { package } =
+        serde_saphyr::from_slice(bytes).map_err(|error| LateError::Package(error.to_string()))?;
+    let mut files = BTreeMap::new();
+    let mut size = 0;
+    for ConfigFile { path, content, permissions } in package {
+        // The reference writes paths as if the package were the root.
+        let path: PackagePath = path.strip_prefix('/').unwrap_or(&path).parse()?;
+        let mode = match permissions {
+            None => 0o644,
+            Some(permissions) => u32::from_str_radix(&permissions, 8)
+                .ok()
+                .filter(|mode| *mode <= 0o777)
+                .ok_or_else(|| LateError::Permissions { path: path.clone(), permissions })?,
+        };
+        let content = fill(&path, &content, &config.bound_values, SIZE_MAX_BYTES - size)?;
+        size += content.len();
+        if files.insert(path.clone(), BoundFile { content, mode }).is_some() {
+            return Err(LateError::Twice(path));
+        }
+    }
+    let info: PackagePath = PKGINFO.parse()?;
+    files.entry(info).or_insert_with(|| BoundFile { content: "{}".to_owned(), mode: 0o644 });
+    for path in files.keys() {
+        let above = std::iter::successors(path.parent(), PackagePath::parent);
+        if let Some(above) = above.into_iter().find(|above| files.contains_key(above)) {
+            return Err(LateError::Below { below: path.clone(), above });
+        }
+    }
+    Ok(files)
+}
+
+/// Puts values in the place of their names.
+fn fill(
+    path: &PackagePath,
+    text: &str,
+    values: &BTreeMap<String, String>,
+    size_max_bytes: usize,
+) -> Result<String, LateError> {
+    let unbalanced = || LateError::Unbalanced { path: path.clone() };
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(START) {
+        if before.contains(END) {
+            return Err(unbalanced());
+        }
+        let (name, after) = after.split_once(END).ok_or_else(unbalanced)?;
+        if name.contains(START) {
+            return Err(unbalanced());
+        }
+        let value = values.get(name).ok_or_else(|| LateError::Unknown {
+            path: path.clone(),
+            value: name.chars().take(100).collect(),
+        })?;
+        filled.push_str(before);
+        filled.push_str(value);
+        if filled.len() > size_max_bytes {
+            return Err(LateError::TooLarge);
+        }
+        rest = after;
+    }
+    if rest.contains(END) {
+        return Err(unbalanced());
+    }
+    filled.push_str(rest);
+    if filled.len() > size_max_bytes { Err(LateError::TooLarge) } else { Ok(filled) }
+}
+
+/// Writes the files to the new folder `folder`, with the modes they ask for, whatever the umask is.
+pub(super) fn write(folder: &Utf8Path, files: &BTreeMap<PackagePath, BoundFile>) -> io::Result<()> {
+    fs_err::create_dir(folder)?;
+    platform::set_mode(folder, 0o755)?;
+    for (path, file) in files {
+        let at = folder.join(path.as_str());
+        for above in std::iter::successors(path.parent(), PackagePath::parent)
+            .collect::<Vec<_>>()
+            .iter()
+            .rev()
+        {
+            let above = folder.join(above.as_str());
+            if !above.is_dir() {
+                fs_err::create_dir(&above)?;
+                platform::set_mode(&above, 0o755)?;
+            }
+        }
+        fs_err::write(&at, &file.content)?;
+        platform::set_mode(&at, file.mode)?;
+    }
+    Ok(())
+}

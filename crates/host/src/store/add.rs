@@ -1,0 +1,127 @@
+//! From an archive to a package of the store.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use package::archive::{self, Format, UnpackOptions, Unpacked};
+use package::manifest::MANIFEST;
+use package::sign::PublicKey;
+use package::{Cancel, PackageId, Sha256, durable};
+
+use super::{MADE_MANIFEST, Staging, Store, StoreError, unpacked};
+use crate::event::{Event, Observer};
+use crate::platform;
+
+/// What a package must show before it is taken.
+#[derive(Debug, Clone, Default)]
+pub struct Trust {
+    /// The content digest it must have.
+    pub digest: Option<Sha256>,
+    /// The key that must have signed it.
+    pub key: Option<PublicKey>,
+}
+
+/// A package that is in the store now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Added {
+    /// The package.
+    pub id: PackageId,
+    /// Whether it was there before.
+    pub already: bool,
+}
+
+impl Store {
+    /// Adds the package that `archive` is named after.
+    pub fn add(
+        &self,
+        archive: &Utf8Path,
+        trust: &Trust,
+        cancel: &Cancel,
+        observer: &dyn Observer,
+    ) -> Result<Added, StoreError> {
+        let id = id_of(archive)?;
+        let _locks = self.work_on(&id, cancel, observer)?;
+        if self.contains(&id) {
+            observer.event(&Event::Stored { id: &id, already: true });
+            return Ok(Added { id, already: true });
+        }
+        self.add_new(&id, archive, &signature_of(archive), trust, cancel)?;
+        observer.event(&Event::Stored { id: &id, already: false });
+        Ok(Added { id, already: false })
+    }
+
+    /// Unpacks aside, checks, syncs, and only then gives the package its name.
+    pub(super) fn add_new(
+        &self,
+        id: &PackageId,
+        archive: &Utf8Path,
+        signature: &Utf8Path,
+        trust: &Trust,
+        cancel: &Cancel,
+    ) -> Result<(), StoreError> {
+        let mut expected = trust.digest;
+        if let Some(key) = &trust.key {
+            let (bytes, manifest) = archive::read_manifest(archive)?;
+            check_signature(archive, signature, key, &bytes, id)?;
+            // What is unpacked must be what the signature was for, even if the file changed.
+            expected = expected.or(Some(manifest.digest()));
+        }
+        let staging = Staging::new(&self.folder)?;
+        let folder = staging.path().join(id.to_string());
+        let options = UnpackOptions { expected, cancel: cancel.clone(), ..Default::default() };
+        let Unpacked { manifest, verified } = archive::unpack(archive, &folder, &options)?;
+        if !verified {
+            if manifest.get(MADE_MANIFEST).is_some() {
+                return Err(StoreError::Reserved { archive: archive.to_owned() });
+            }
+            fs_err::rename(folder.join(MANIFEST), folder.join(MADE_MANIFEST))?;
+        }
+        let wrong = |problem: String| StoreError::Wrong {
+            archive: archive.to_owned(),
+            id: id.clone(),
+            problem,
+        };
+        let package = unpacked::load(&folder, id)
+            .map_err(|error| wrong(package::causes(&error).join(": ")))?;
+        if let Some(problem) = package.name_problem() {
+            return Err(wrong(problem));
+        }
+        self.publish(id, &folder)?;
+        Ok(staging.remove()?)
+    }
+
+    /// Makes a complete folder on the same file system the package `id`.
+    pub(crate) fn publish(&self, id: &PackageId, folder: &Utf8Path) -> Result<(), StoreError> {
+        platform::sync_file_system(folder)?;
+        Ok(durable::rename(folder, &self.path(id))?)
+    }
+}
+
+fn check_signature(
+    archive: &Utf8Path,
+    signature: &Utf8Path,
+    key: &PublicKey,
+    manifest: &[u8],
+    id: &PackageId,
+) -> Result<(), StoreError> {
+    let text = match fs_err::read_to_string(signature) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err(StoreError::Unsigned { archive: archive.to_owned() });
+        }
+        text => text?,
+    };
+    key.verify_package(manifest, &text, id)
+        .map_err(|source| StoreError::Signature { archive: archive.to_owned(), source })
+}
+
+/// The package that an archive's name says it is.
+fn id_of(archive: &Utf8Path) -> Result<PackageId, StoreError> {
+    let name = |source: Box<dyn std::error::Error + Send + Sync>| StoreError::Name {
+        archive: archive.to_owned(),
+        source,
+    };
+    let (stem, _) = Format::split(archive).map_err(|error| name(error.into()))?;
+    stem.parse().map_err(|error: package::id::ParseIdError| name(error.into()))
+}
+
+fn signature_of(archive: &Utf8Path) -> Utf8PathBuf {
+    format!("{archive}.minisig").into()
+}

@@ -1,0 +1,209 @@
+//! Packages from elsewhere: `URL/packages/NAME/ID.tar.zst`, or `.tar.xz` as the reference made them,
+//! over HTTP, HTTPS or from a folder.
+
+use camino::{Utf8Path, Utf8PathBuf};
+use download::{DownloadError, Downloader, Options, Progress};
+use package::{Cancel, PackageId};
+use url::Url;
+
+use super::{Added, Store, StoreError, Trust, remove_any};
+use crate::event::{Event, Observer};
+
+/// How the names of downloads in the store begin; what is there of one is used again.
+pub(super) const DOWNLOAD: &str = ".download-";
+
+/// The largest file that is taken.
+const SIZE_MAX_BYTES: u64 = 16 << 30;
+/// The largest signature, list or description that is taken.
+const TEXT_MAX_BYTES: u64 = 16 << 20;
+
+/// The endings that a package can have, the one we make first.
+const ENDINGS: [&str; 2] = ["tar.zst", "tar.xz"];
+
+/// A place to get packages from.
+#[derive(Debug, Clone)]
+pub struct Repository {
+    base: Url,
+    downloader: Downloader,
+}
+
+/// A text that names no place to get packages from.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(
+    "`{text}` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`"
+)]
+pub struct RepositoryError {
+    text: String,
+}
+
+impl Repository {
+    /// The repository at a URL; blanks around it and slashes at its end do not count, and a `file:`
+    /// path that is not absolute starts at `working_directory`.
+    pub fn parse(text: &str, working_directory: &Utf8Path) -> Result<Self, RepositoryError> {
+        let wrong = || RepositoryError { text: redact(text) };
+        let trimmed = text.trim().trim_end_matches('/');
+        let base = match trimmed.strip_prefix("file://") {
+            Some(path) if !path.starts_with('/') => {
+                Url::from_file_path(working_directory.join(path)).map_err(|()| wrong())?
+            }
+            _ => Url::parse(trimmed).map_err(|_| wrong())?,
+        };
+        match base.scheme() {
+            "http" | "https" | "file" if !base.cannot_be_a_base() => {
+                Ok(Self { base, downloader: Downloader::default() })
+            }
+            _ => Err(wrong()),
+        }
+    }
+
+    /// The same with another downloader.
+    #[must_use]
+    pub fn with_downloader(self, downloader: Downloader) -> Self {
+        Self { downloader, ..self }
+    }
+
+    /// The address of a file of the repository.
+    fn url(&self, path: &str) -> Url {
+        let mut url = self.base.clone();
+        url.set_path(&format!("{}/{path}", self.base.path().trim_end_matches('/')));
+        url
+    }
+
+    /// The address without secrets.
+    fn shown(&self) -> String {
+        download::redacted(&self.base)
+    }
+
+    /// Reads a small file.
+    pub(crate) fn text(
+        &self,
+        path: &str,
+        scratch: &Utf8Path,
+        cancel: &Cancel,
+    ) -> Result<Vec<u8>, StoreError> {
+        let options = Options { size_max_bytes: TEXT_MAX_BYTES, ..Options::new(cancel) };
+        self.downloader.fetch(&self.url(path), scratch, &options).map_err(Box::new)?;
+        let text = fs_err::read(scratch)?;
+        fs_err::remove_file(scratch)?;
+        Ok(text)
+    }
+}
+
+fn redact(text: &str) -> String {
+    Url::parse(text.trim()).map_or_else(|_| text.to_owned(), |url| download::redacted(&url))
+}
+
+impl Store {
+    /// Gets a package unless it is there. Interrupted, the next call goes on where this one ended.
+    pub fn fetch(
+        &self,
+        repository: &Repository,
+        id: &PackageId,
+        trust: &Trust,
+        cancel: &Cancel,
+        observer: &dyn Observer,
+    ) -> Result<Added, StoreError> {
+        fs_err::create_dir_all(&self.folder)?;
+        let _locks = self.work_on(id, cancel, observer)?;
+        let already = self.contains(id);
+        if !already {
+            self.fetch_new(repository, id, trust, cancel, observer)?;
+        }
+        observer.event(&Event::Stored { id, already });
+        Ok(Added { id: id.clone(), already })
+    }
+
+    fn fetch_new(
+        &self,
+        repository: &Repository,
+        id: &PackageId,
+        trust: &Trust,
+        cancel: &Cancel,
+        observer: &dyn Observer,
+    ) -> Result<(), StoreError> {
+        let mut missing = None;
+        for ending in ENDINGS {
+            let url = repository.url(&format!("packages/{}/{id}.{ending}", id.name()));
+            let result = match url.to_file_path().ok().map(Utf8PathBuf::try_from) {
+                Some(Ok(archive)) => self.add_local(id, &archive, &url, trust, cancel),
+                _ => self.download(repository, id, &url, ending, trust, cancel, observer),
+            };
+            match result {
+                Err(StoreError::Download(error)) if error.is_missing() => missing = Some(error),
+                result => return result,
+            }
+        }
+        let source = missing.expect("every ending was missing");
+        Err(StoreError::Missing { id: id.clone(), base: repository.shown(), source })
+    }
+
+    /// An archive on this machine is read where it lies.
+    fn add_local(
+        &self,
+        id: &PackageId,
+        archive: &Utf8Path,
+        url: &Url,
+        trust: &Trust,
+        cancel: &Cancel,
+    ) -> Result<(), StoreError> {
+        if let Err(cause) = fs_err::metadata(archive) {
+            let url = download::redacted(url);
+            return Err(StoreError::Download(Box::new(DownloadError::Read { url, cause })));
+        }
+        let signature = Utf8PathBuf::from(format!("{archive}.minisig"));
+        self.add_new(id, archive, &signature, trust, cancel)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "each is one of the request's own parts")]
+    fn download(
+        &self,
+        repository: &Repository,
+        id: &PackageId,
+        url: &Url,
+        ending: &str,
+        trust: &Trust,
+        cancel: &Cancel,
+        observer: &dyn Observer,
+    ) -> Result<(), StoreError> {
+        let archive = self.folder.join(format!("{DOWNLOAD}{id}.{ending}"));
+        let progress = |Progress { done_bytes, total_bytes }: Progress| {
+            observer.event(&Event::Fetching { id, done_bytes, total_bytes });
+        };
+        let options = Options {
+            checked_later: true,
+            size_max_bytes: SIZE_MAX_BYTES,
+            progress: &progress,
+            ..Options::new(cancel)
+        };
+        let signature = Utf8PathBuf::from(format!("{archive}.minisig"));
+        loop {
+            let fetched = repository.downloader.fetch(url, &archive, &options).map_err(Box::new)?;
+            if trust.key.is_some() {
+                let url = repository.url(&format!("packages/{}/{id}.{ending}.minisig", id.name()));
+                let options = Options { size_max_bytes: TEXT_MAX_BYTES, ..Options::new(cancel) };
+                match repository.downloader.fetch(&url, &signature, &options) {
+                    Err(error) if !error.is_missing() => return Err(Box::new(error).into()),
+                    _ => {}
+                }
+            }
+            let added = self.add_new(id, &archive, &signature, trust, cancel);
+            if let Err(StoreError::Cancelled(_)) = added {
+                return added;
+            }
+            for file in [&archive, &signature] {
+                if file.exists() {
+                    remove_any(file)?;
+                }
+            }
+            // The start that an earlier run left may have been of another file: that is gone now.
+            match added {
+                Err(StoreError::Unpack(_) | StoreError::Wrong { .. }) if fetched.inherited => {}
+                Err(source) => {
+                    let (url, source) = (download::redacted(url), Box::new(source));
+                    return Err(StoreError::Downloaded { url, source });
+                }
+                Ok(()) => return Ok(()),
+            }
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! The packages of this host: each in a folder of its own, visible under its name only when it is
+//! complete and verified, and never changed afterwards.
+//!
+//! Any number of processes may add and fetch at once. A package that came without a manifest, as
+//! those of the reference do, gets one when it is added, under another name: it tells what arrived,
+//! not what should have.
+
+mod add;
+mod error;
+mod fetch;
+mod unpacked;
+
+use std::io;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use package::archive;
+use package::lock::Lock;
+use package::manifest::{Entry, Manifest};
+use package::path::PackagePath;
+use package::{Cancel, PackageId, Sha256, durable};
+
+use crate::event::{Event, Observer};
+
+pub use add::{Added, Trust};
+pub use error::StoreError;
+pub use fetch::{Repository, RepositoryError};
+pub use unpacked::Package;
+
+/// The name of a manifest that this host made of what arrived.
+pub(crate) const MADE_MANIFEST: &str = "manifest.unverified.json";
+
+/// The folder of all packages.
+#[derive(Debug, Clone)]
+pub struct Store {
+    folder: Utf8PathBuf,
+}
+
+/// What differs from the manifest at one path: what should be there, and what is.
+pub type Difference = (PackagePath, Option<Entry>, Option<Entry>);
+
+impl Store {
+    /// The store in `folder`, which need not exist.
+    pub fn new(folder: Utf8PathBuf) -> Self {
+        Self { folder }
+    }
+
+    /// Where the package lies if it is there.
+    pub fn path(&self, id: &PackageId) -> Utf8PathBuf {
+        self.folder.join(id.to_string())
+    }
+
+    /// Whether the package is there.
+    pub fn contains(&self, id: &PackageId) -> bool {
+        self.path(id).is_dir()
+    }
+
+    /// All packages, in order.
+    pub fn list(&self) -> io::Result<Vec<PackageId>> {
+        let mut ids: Vec<PackageId> = entries(&self.folder)?
+            .iter()
+            .filter_map(|name| name.parse().ok())
+            .filter(|id| self.contains(id))
+            .collect();
+        ids.sort();
+        Ok(ids)
+    }
+
+    /// Reads what a package says of itself.
+    pub fn load(&self, id: &PackageId) -> Result<Package, StoreError> {
+        unpacked::load(&self.path(id), id)
+    }
+
+    /// The content digest of a package as its manifest tells it.
+    pub(crate) fn digest(&self, id: &PackageId) -> Result<Sha256, StoreError> {
+        unpacked::digest(&self.path(id), id)
+    }
+
+    /// Compares every byte of a package with its manifest; the answer is empty when all is well.
+    pub fn verify(&self, id: &PackageId, cancel: &Cancel) -> Result<Vec<Difference>, StoreError> {
+        let package = self.load(id)?;
+        let found = scan(&self.path(id), id, cancel)?;
+        let differences = package.manifest.differences(&found);
+        Ok(differences.map(|(path, old, new)| (path.clone(), old.cloned(), new.cloned())).collect())
+    }
+
+    /// Makes a manifest for a package that another program unpacked here without one.
+    pub(crate) fn adopt(&self, id: &PackageId, cancel: &Cancel) -> Result<(), StoreError> {
+        self.adopt_at(&self.path(id), id, cancel)
+    }
+
+    /// The same of a package that lies elsewhere.
+    pub(crate) fn adopt_at(
+        &self,
+        folder: &Utf8Path,
+        id: &PackageId,
+        cancel: &Cancel,
+    ) -> Result<(), StoreError> {
+        match unpacked::load(folder, id) {
+            Err(StoreError::NoManifest(_)) => {
+                let manifest = scan(folder, id, cancel)?;
+                durable::write(&folder.join(MADE_MANIFEST), &manifest.to_json())?;
+                Ok(())
+            }
+            Err(error) => Err(error),
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// The content digest of a package that lies elsewhere.
+    pub(crate) fn digest_at(
+        &self,
+        folder: &Utf8Path,
+        id: &PackageId,
+    ) -> Result<Sha256, StoreError> {
+        unpacked::digest(folder, id)
+    }
+
+    /// A folder on the same file system that nobody sees.
+    pub(crate) fn stage(&self) -> io::Result<Staging> {
+        fs_err::create_dir_all(&self.folder)?;
+        Staging::new(&self.folder)
+    }
+
+    /// A path for a file that is read at once and removed.
+    pub(crate) fn scratch(&self) -> io::Result<Utf8PathBuf> {
+        fs_err::create_dir_all(&self.folder)?;
+        Ok(self.folder.join(format!("{}scratch", durable::TEMPORARY)))
+    }
+
+    /// Takes a package away: at once for everybody, then from the disk.
+    pub(crate) fn remove(&self, id: &PackageId) -> Result<(), StoreError> {
+        if !self.contains(id) {
+            return Err(StoreError::NotFound(id.clone()));
+        }
+        let trash = Staging::new(&self.folder)?;
+        fs_err::rename(self.path(id), trash.path().join(id.to_string()))?;
+        durable::sync_directory(&self.folder)?;
+        trash.remove()?;
+        Ok(())
+    }
+
+    /// Removes what interrupted work left behind, unless somebody is at work.
+    pub(crate) fn sweep(&self) -> io::Result<()> {
+        let left: Vec<String> = entries(&self.folder)?
+            .into_iter()
+            .filter(|name| name.starts_with(durable::TEMPORARY) || name.starts_with(PACKAGE_LOCK))
+            .collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        let Some(_alone) = Lock::try_take(&self.folder.join(LOCK))? else {
+            return Ok(());
+        };
+        for name in left {
+            remove_any(&self.folder.join(name))?;
+        }
+        Ok(())
+    }
+
+    /// Removes downloads that nobody went on with.
+    pub(crate) fn forget_downloads(&self) -> io::Result<()> {
+        let Some(_alone) = Lock::try_take(&self.folder.join(LOCK))? else {
+            return Ok(());
+        };
+        for name in entries(&self.folder)? {
+            if name.starts_with(fetch::DOWNLOAD) {
+                remove_any(&self.folder.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the sweeper away, and others from the same package.
+    fn work_on(
+        &self,
+        id: &PackageId,
+        cancel: &Cancel,
+        observer: &dyn Observer,
+    ) -> Result<(Lock, Lock), StoreError> {
+        let wait = || observer.event(&Event::Waiting { what: "the store" });
+        let shared = Lock::share(&self.folder.join(LOCK), cancel, &wait)?;
+        let wait =
+            || observer.event(&Event::Waiting { what: "somebody else who adds this package" });
+        let own = Lock::take(&self.folder.join(format!("{PACKAGE_LOCK}{id}")), cancel, &wait)?;
+        Ok((shared, own))
+    }
+}
+
+/// Shared by all who add, held alone by whoever sweeps.
+const LOCK: &str = ".lock";
+/// With the id: held by the one who adds that package.
+const PACKAGE_LOCK: &str = ".lock-";
+
+/// A folder in the store that nobody sees, gone when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Staging(Option<tempfile::TempDir>, Utf8PathBuf);
+
+impl Staging {
+    fn new(store: &Utf8Path) -> io::Result<Self> {
+        let folder = tempfile::Builder::new().prefix(durable::TEMPORARY).tempdir_in(store)?;
+        let path = Utf8PathBuf::from_path_buf(folder.path().to_owned())
+            .map_err(|path| io::Error::other(format!("`{}` is not UTF-8", path.display())))?;
+        Ok(Self(Some(folder), path))
+    }
+
+    pub(crate) fn path(&self) -> &Utf8Path {
+        &self.1
+    }
+
+    fn remove(mut self) -> io::Result<()> {
+        drop(self.0.take().map(tempfile::TempDir::keep));
+        durable::remove_tree(&self.1)
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        if let Some(folder) = self.0.take() {
+            drop(folder.keep());
+            // Nobody sees it by its name; the next sweep tries again.
+            drop(durable::remove_tree(&self.1));
+        }
+    }
+}
+
+/// The names in a folder; none where there is no folder.
+pub(crate) fn entries(folder: &Utf8Path) -> io::Result<Vec<String>> {
+    let listed = match fs_err::read_dir(folder) {
+        Ok(listed) => listed,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut names = Vec::new();
+    for entry in listed {
+        // A name that is not UTF-8 is none of ours.
+        names.extend(entry?.file_name().into_string());
+    }
+    Ok(names)
+}
+
+/// Removes a file, a link or a whole folder.
+pub(crate) fn remove_any(path: &Utf8Path) -> io::Result<()> {
+    if fs_err::symlink_metadata(path)?.is_dir() {
+        durable::remove_tree(path)
+    } else {
+        fs_err::remove_file(path)
+    }
+}
+
+/// The manifest of what lies in the folder of a package.
+fn scan(folder: &Utf8Path, id: &PackageId, cancel: &Cancel) -> Result<Manifest, StoreError> {
+    let found = archive::scan(folder, cancel).map_err(|error| StoreError::unreadable(id, error))?;
+    let mut entries = found.entries().clone();
+    if !folder.join(package::manifest::MANIFEST).exists() {
+        entries.remove(MADE_MANIFEST);
+    }
+    Manifest::new(entries).map_err(|error| StoreError::unreadable(id, error))
+}

@@ -1,0 +1,84 @@
+//! A package of the store as it lies there.
+
+use std::io;
+
+use camino::Utf8Path;
+use package::manifest::{MANIFEST, Manifest};
+use package::pkginfo::{PKGINFO, PkgInfo};
+use package::{PackageId, Sha256};
+use serde_json::Value;
+
+use super::{MADE_MANIFEST, StoreError};
+
+/// What a package says of how it was built.
+const BUILDINFO: &str = "buildinfo.full.json";
+
+/// What a package says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Package {
+    /// Its id.
+    pub id: PackageId,
+    /// Its `pkginfo.json`.
+    pub info: PkgInfo,
+    /// Its files.
+    pub manifest: Manifest,
+    /// Whether the manifest came with it; otherwise it was made of what arrived.
+    pub verified: bool,
+    /// Its `buildinfo.full.json`; null where it has none.
+    pub buildinfo: Value,
+}
+
+pub(super) fn load(folder: &Utf8Path, id: &PackageId) -> Result<Package, StoreError> {
+    if !folder.is_dir() {
+        return Err(StoreError::NotFound(id.clone()));
+    }
+    let info = fs_err::read(folder.join(PKGINFO))
+        .map_err(|error| StoreError::unreadable(id, error))
+        .and_then(|bytes| {
+            PkgInfo::parse(&bytes).map_err(|error| StoreError::unreadable(id, error))
+        })?;
+    let buildinfo = match fs_err::read(folder.join(BUILDINFO)) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
+            let problem = format!("`{BUILDINFO}` is damaged: {error}");
+            StoreError::unreadable(id, io::Error::other(problem))
+        })?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Value::Null,
+        Err(error) => return Err(StoreError::unreadable(id, error)),
+    };
+    for (name, verified) in [(MANIFEST, true), (MADE_MANIFEST, false)] {
+        match fs_err::read(folder.join(name)) {
+            Ok(bytes) => {
+                let manifest =
+                    Manifest::parse(&bytes).map_err(|error| StoreError::unreadable(id, error))?;
+                return Ok(Package { id: id.clone(), info, manifest, verified, buildinfo });
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(StoreError::unreadable(id, error)),
+        }
+    }
+    Err(StoreError::NoManifest(id.clone()))
+}
+
+impl Package {
+    /// Checks that what the package says of how it was built is about this package.
+    pub(super) fn name_problem(&self) -> Option<String> {
+        let said = |key: &str| self.buildinfo.get(key).and_then(Value::as_str);
+        let (name, version) = (said("name")?, said("package_version")?);
+        let is_same = name == self.id.name().as_str() && version == self.id.version().as_str();
+        (!is_same).then(|| format!("it says that it is `{name}--{version}`"))
+    }
+}
+
+/// The content digest of a package: that of its manifest, which is only hashed.
+pub(super) fn digest(folder: &Utf8Path, id: &PackageId) -> Result<Sha256, StoreError> {
+    if !folder.is_dir() {
+        return Err(StoreError::NotFound(id.clone()));
+    }
+    for name in [MANIFEST, MADE_MANIFEST] {
+        match Sha256::of_file(&folder.join(name)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            digest => return digest.map_err(|error| StoreError::unreadable(id, error)),
+        }
+    }
+    Err(StoreError::NoManifest(id.clone()))
+}

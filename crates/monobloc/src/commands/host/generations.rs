@@ -1,0 +1,187 @@
+//! The commands about generations: activate, swap, rollback, active, generations.
+
+use host::HostError;
+use host::plan::{Plan, Wanted};
+use package::PackageId;
+use serde_json::json;
+
+use super::{Call, failure};
+use crate::failure::{Failure, Outcome};
+use crate::render::plural;
+
+/// Make a set of packages live, all at once
+///
+/// Everything is checked before anything is written; what is live changes by the rename of one link.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  monobloc host activate --plan etcd--3f1a caddy--09bc
+  monobloc host activate etcd--3f1a caddy--09bc")]
+pub(super) struct ActivateArgs {
+    /// The packages, all of which must be in the store
+    #[arg(required = true, value_name = "ID")]
+    ids: Vec<PackageId>,
+
+    #[command(flatten)]
+    how: How,
+}
+
+/// Put a package in the place of the active one of its name
+#[derive(Debug, clap::Args)]
+pub(super) struct SwapArgs {
+    /// The package
+    #[arg(value_name = "ID")]
+    id: PackageId,
+
+    #[command(flatten)]
+    how: How,
+}
+
+/// Go back to an older generation
+#[derive(Debug, clap::Args)]
+pub(super) struct RollbackArgs {
+    /// The generation; without it the one that was live when the live one was made
+    #[arg(value_name = "NUMBER")]
+    generation: Option<u64>,
+
+    #[command(flatten)]
+    how: How,
+}
+
+#[derive(Debug, clap::Args)]
+struct How {
+    /// Only show what would be done
+    #[arg(long)]
+    plan: bool,
+
+    /// Why, for the history
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+}
+
+/// List the packages that are active
+#[derive(Debug, clap::Args)]
+pub(super) struct ActiveArgs {}
+
+/// List the generations of this host
+#[derive(Debug, clap::Args)]
+pub(super) struct GenerationsArgs {}
+
+pub(super) fn activate(call: &Call<'_>, arguments: &ActivateArgs) -> Result<Outcome, Failure> {
+    let wanted = Wanted::Packages(arguments.ids.iter().cloned().collect());
+    go(call, "activate", &wanted, &arguments.how)
+}
+
+pub(super) fn swap(call: &Call<'_>, arguments: &SwapArgs) -> Result<Outcome, Failure> {
+    let wanted = call.host.swapped(&arguments.id).map_err(|error| failure(&error))?;
+    go(call, "swap", &wanted, &arguments.how)
+}
+
+pub(super) fn rollback(call: &Call<'_>, arguments: &RollbackArgs) -> Result<Outcome, Failure> {
+    let number = match arguments.generation {
+        Some(number) => number,
+        None => call.host.previous().map_err(|error| failure(&error))?,
+    };
+    go(call, "rollback", &Wanted::Generation(number), &arguments.how)
+}
+
+fn go(call: &Call<'_>, command: &str, wanted: &Wanted, how: &How) -> Result<Outcome, Failure> {
+    let job = call.job(command, &how.reason);
+    let plan =
+        if how.plan { call.host.plan(wanted, job.clock) } else { call.host.activate(wanted, &job) };
+    let plan = plan.map_err(|error: HostError| failure(&error))?;
+    if call.output.is_json() {
+        call.output.json(
+            &json!({ "schema": "monobloc.host.plan/1", "executed": !how.plan, "plan": plan }),
+        )?;
+    } else if how.plan {
+        for line in describe(&plan) {
+            call.output.line(&line)?;
+        }
+    } else if plan.is_empty() {
+        call.output.note("nothing to do: all is as wanted");
+    }
+    Ok(Outcome::Done)
+}
+
+/// A plan as people read it.
+fn describe(plan: &Plan) -> Vec<String> {
+    if plan.is_empty() {
+        return vec!["nothing to do: all is as wanted".to_owned()];
+    }
+    let mut lines = Vec::new();
+    let changes = &plan.changes;
+    for id in &changes.added {
+        match changes.removed.iter().find(|old| old.name() == id.name()) {
+            Some(old) => lines.push(format!("~ {old} -> {}", id.version())),
+            None => lines.push(format!("+ {id}")),
+        }
+    }
+    for id in &changes.removed {
+        if !changes.added.iter().any(|new| new.name() == id.name()) {
+            lines.push(format!("- {id}"));
+        }
+    }
+    for id in &changes.unverified {
+        lines.push(format!("! {id} is unverified: it came without a manifest"));
+    }
+    if let Some(old) = &changes.old_roles {
+        let names = |roles: &std::collections::BTreeSet<package::id::RoleName>| {
+            let names: Vec<&str> = roles.iter().map(package::id::RoleName::as_str).collect();
+            if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+        };
+        lines.push(format!("roles: {} -> {}", names(old), names(&plan.base.roles)));
+    }
+    lines.extend(plan.steps.iter().map(step));
+    lines
+}
+
+fn step(step: &host::plan::Step) -> String {
+    use host::plan::Step;
+    match step {
+        Step::Link { name } => format!("make the link `{name}`"),
+        Step::Replace { name } => format!("put a link in the place of `{name}`"),
+        Step::Build(layout) => format!(
+            "write generation {}: {}, {}, {}",
+            layout.generation.number,
+            plural(layout.folders.len(), "folder"),
+            plural(layout.links.len(), "link"),
+            plural(layout.files.len(), "file"),
+        ),
+        Step::Switch { from: Some(from), to } => format!("switch from generation {from} to {to}"),
+        Step::Switch { from: None, to } => format!("make generation {to} live"),
+    }
+}
+
+pub(super) fn active(call: &Call<'_>, _: &ActiveArgs) -> Result<Outcome, Failure> {
+    let ids = call.host.active().map_err(|error| failure(&error))?;
+    if call.output.is_json() {
+        call.output.json(&json!({ "schema": "monobloc.host.active/1", "packages": ids }))?;
+    } else {
+        for id in &ids {
+            call.output.line(&id.to_string())?;
+        }
+    }
+    Ok(Outcome::Done)
+}
+
+pub(super) fn list(call: &Call<'_>, _: &GenerationsArgs) -> Result<Outcome, Failure> {
+    let generations = call.host.generations().map_err(|error| failure(&error))?;
+    let live = call.host.live().ok().map(|live| live.number);
+    if call.output.is_json() {
+        call.output.json(&json!({ "schema": "monobloc.host.generations/1", "live": live, "generations": generations }))?;
+        return Ok(Outcome::Done);
+    }
+    for generation in &generations {
+        let mark = if live == Some(generation.number) { "*" } else { " " };
+        let roles: Vec<&str> = generation.roles.iter().map(package::id::RoleName::as_str).collect();
+        let shown = format!(
+            "{mark} {:>4}  {}  {}  {}",
+            generation.number,
+            generation.created.strftime("%Y-%m-%d %H:%M:%S"),
+            plural(generation.packages.len(), "package"),
+            roles.join(", ")
+        );
+        call.output.line(shown.trim_end())?;
+    }
+    Ok(Outcome::Done)
+}

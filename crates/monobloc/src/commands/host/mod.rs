@@ -1,0 +1,189 @@
+//! `monobloc host`: what runs on each host, from its store of packages to the generation that is live.
+
+mod generations;
+mod history;
+mod setup;
+mod store;
+
+use camino::Utf8PathBuf;
+use host::history::By;
+use host::{Host, HostError, Job, Paths, SystemClock};
+use package::distribution::Distribution;
+use package::sign::PublicKey;
+
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+use crate::render::{HostProgress, Output};
+
+/// Keep the packages of this host and switch between generations of them
+#[derive(Debug, clap::Args)]
+pub(crate) struct HostArgs {
+    #[command(flatten)]
+    places: Places,
+
+    #[command(subcommand)]
+    command: HostCommand,
+}
+
+/// Where an installation is; without options where its distribution puts it.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Places {
+    /// The name of the distribution, from which its places follow
+    #[arg(long, value_name = "NAME", global = true, help_heading = "Places")]
+    distribution: Option<String>,
+
+    /// The install root
+    #[arg(long, value_name = "FOLDER", global = true, help_heading = "Places")]
+    root: Option<Utf8PathBuf>,
+
+    /// The folder of unpacked packages [default: ROOT/packages]
+    #[arg(long, value_name = "FOLDER", global = true, help_heading = "Places")]
+    repository: Option<Utf8PathBuf>,
+
+    /// The folder of this machine's roles and setup flags
+    #[arg(long, value_name = "FOLDER", global = true, help_heading = "Places")]
+    config_dir: Option<Utf8PathBuf>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum HostCommand {
+    Add(store::AddArgs),
+    Fetch(store::FetchArgs),
+    List(store::ListArgs),
+    Verify(store::VerifyArgs),
+    Remove(store::RemoveArgs),
+    Collect(store::CollectArgs),
+    Activate(generations::ActivateArgs),
+    Swap(generations::SwapArgs),
+    Rollback(generations::RollbackArgs),
+    Active(generations::ActiveArgs),
+    Generations(generations::GenerationsArgs),
+    Setup(setup::SetupArgs),
+    History(history::HistoryArgs),
+}
+
+pub(crate) fn run(
+    context: &Context,
+    arguments: &HostArgs,
+    output: &Output,
+) -> Result<Outcome, Failure> {
+    let host = arguments.places.host(context)?;
+    let progress = HostProgress::new(context, output);
+    let call = Call { context, host, progress: &progress, output };
+    let result = match &arguments.command {
+        HostCommand::Add(arguments) => store::add(&call, arguments),
+        HostCommand::Fetch(arguments) => store::fetch(&call, arguments),
+        HostCommand::List(arguments) => store::list(&call, arguments),
+        HostCommand::Verify(arguments) => store::verify(&call, arguments),
+        HostCommand::Remove(arguments) => store::remove(&call, arguments),
+        HostCommand::Collect(arguments) => store::collect(&call, arguments),
+        HostCommand::Activate(arguments) => generations::activate(&call, arguments),
+        HostCommand::Swap(arguments) => generations::swap(&call, arguments),
+        HostCommand::Rollback(arguments) => generations::rollback(&call, arguments),
+        HostCommand::Active(arguments) => generations::active(&call, arguments),
+        HostCommand::Generations(arguments) => generations::list(&call, arguments),
+        HostCommand::Setup(arguments) => setup::run(&call, arguments),
+        HostCommand::History(arguments) => history::run(&call, arguments),
+    };
+    progress.finish();
+    result
+}
+
+impl Places {
+    /// The installation that the options name.
+    pub(crate) fn host(&self, context: &Context) -> Result<Host, Failure> {
+        let distribution = match &self.distribution {
+            None => Distribution::default(),
+            Some(name) if name == &Distribution::default().name => Distribution::default(),
+            Some(name) => Distribution::named(&distribution_name(name)?, "0"),
+        };
+        let absolute = |path: &Option<Utf8PathBuf>| {
+            path.as_ref().map(|path| context.absolute(path)).transpose()
+        };
+        let mut paths = Paths::of(&distribution);
+        if let Some(root) = absolute(&self.root)? {
+            paths.repository = root.join("packages");
+            paths.root = root;
+        }
+        if let Some(repository) = absolute(&self.repository)? {
+            paths.repository = repository;
+        }
+        if let Some(config) = absolute(&self.config_dir)? {
+            paths.config = config;
+        }
+        Ok(Host::new(distribution, paths))
+    }
+}
+
+/// A name that becomes a part of paths and unit names.
+fn distribution_name(name: &str) -> Result<String, Failure> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if !name.starts_with(|char: char| char.is_ascii_lowercase()) || !name.bytes().all(is_plain) {
+        return Err(Failure::usage(format!(
+            "`{name}` is not the name of a distribution: expected small letters, digits and `-`"
+        )));
+    }
+    Ok(name.to_owned())
+}
+
+/// Everything a command of this group works with.
+struct Call<'a> {
+    context: &'a Context,
+    host: Host,
+    progress: &'a HostProgress,
+    output: &'a Output,
+}
+
+impl Call<'_> {
+    /// The job that the history will speak of.
+    fn job(&self, command: &str, reason: &str) -> Job<'_> {
+        Job {
+            by: by(self.context, &format!("monobloc host {command}")),
+            reason: reason.to_owned(),
+            clock: &SystemClock,
+            cancel: &self.context.cancel,
+            observer: self.progress,
+        }
+    }
+}
+
+/// Who runs this program.
+pub(crate) fn by(context: &Context, command: &str) -> By {
+    let user = ["SUDO_USER", "LOGNAME", "USER"].iter().find_map(|name| context.variable(name));
+    By {
+        user: user.unwrap_or("unknown").to_owned(),
+        command: command.to_owned(),
+        program: concat!("monobloc ", env!("CARGO_PKG_VERSION")).to_owned(),
+    }
+}
+
+/// What went wrong, with what to do about it.
+fn failure(error: &HostError) -> Failure {
+    use host::plan::PlanError;
+    let failure = Failure::of(error);
+    match error {
+        HostError::Plan(PlanError::Missing(_)) => {
+            failure.hint("get them with `monobloc host fetch` or `monobloc host add`")
+        }
+        HostError::Plan(PlanError::Changed { .. }) => {
+            failure.hint("`monobloc host verify` tells what changed")
+        }
+        HostError::Used { .. } => failure.hint(
+            "`monobloc host collect` removes generations that are not needed any more; \
+             `--with-generations` gives up those that use this package",
+        ),
+        HostError::NotBootstrapped(_) => {
+            failure.hint("make a set live with `monobloc host activate`")
+        }
+        _ => failure,
+    }
+}
+
+/// Reads a public key file.
+fn read_key(file: Option<&Utf8PathBuf>) -> Result<Option<PublicKey>, Failure> {
+    let Some(file) = file else {
+        return Ok(None);
+    };
+    let text = fs_err::read_to_string(file)?;
+    PublicKey::parse(&text).map(Some).map_err(|error| Failure::of(&error).at(file))
+}

@@ -1,0 +1,77 @@
+//! The progress of work on a host: bars for those who watch, lines for those who keep them.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::sync::Mutex;
+
+use host::event::{Event, Observer};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use package::PackageId;
+
+use super::{Output, WARNING};
+use crate::context::Context;
+
+/// Shows what happens while it happens.
+#[derive(Debug)]
+pub(crate) struct HostProgress {
+    bars: MultiProgress,
+    downloads: Mutex<BTreeMap<PackageId, ProgressBar>>,
+}
+
+impl HostProgress {
+    /// Bars if somebody watches and nobody parses.
+    pub(crate) fn new(context: &Context, output: &Output) -> Self {
+        let interactive = context.interactive && !output.is_json();
+        let target =
+            if interactive { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bars = MultiProgress::with_draw_target(target);
+        Self { bars, downloads: Mutex::default() }
+    }
+
+    /// Takes the bars away.
+    pub(crate) fn finish(&self) {
+        for bar in self.downloads.lock().expect("rendering does not panic").values() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn say(&self, line: &str) {
+        // Standard error may be closed; then nobody wants to know.
+        self.bars.suspend(|| drop(writeln!(anstream::stderr(), "{line}")));
+    }
+}
+
+impl Observer for HostProgress {
+    fn event(&self, event: &Event<'_>) {
+        match event {
+            Event::Waiting { what } => self.say(&format!("waiting for {what}")),
+            Event::Fetching { id, done_bytes, total_bytes } => {
+                let mut downloads = self.downloads.lock().expect("rendering does not panic");
+                let bar = downloads.entry((*id).clone()).or_insert_with(|| {
+                    let bar = self.bars.add(ProgressBar::new(0));
+                    let style = ProgressStyle::with_template(
+                        "  {bar:24} {binary_bytes}/{binary_total_bytes} {prefix}",
+                    );
+                    bar.set_style(style.expect("the template is valid"));
+                    bar.set_prefix(id.to_string());
+                    bar
+                });
+                bar.set_length(total_bytes.unwrap_or(*done_bytes));
+                bar.set_position(*done_bytes);
+            }
+            Event::Stored { id, already } => {
+                if let Some(bar) =
+                    self.downloads.lock().expect("rendering does not panic").remove(id)
+                {
+                    bar.finish_and_clear();
+                }
+                self.say(&format!("{} {id}", if *already { "have" } else { "added" }));
+            }
+            Event::Building { .. } | Event::Syncing => {}
+            Event::Live { generation } => self.say(&format!("generation {generation} is live")),
+            Event::Warning { message } => {
+                self.say(&format!("{WARNING}warning:{WARNING:#} {message}"));
+            }
+        }
+    }
+}
