@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "the figures are the output")]
 #![expect(clippy::print_stderr, reason = "why a measurement failed")]
 
+mod activate;
 mod archive;
 mod measure;
 mod noop;
@@ -17,6 +18,8 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
 enum Bench {
+    /// Activating 80 packages with 20,000 files, against the reference's way
+    Activate(activate::Args),
     /// Packing and unpacking, against tar and zstd
     Archive(archive::Args),
     /// A build that has nothing to do, over a tree of 81 packages
@@ -25,6 +28,7 @@ enum Bench {
 
 fn main() -> ExitCode {
     let result = match Bench::parse() {
+        Bench::Activate(args) => activate::run(&args),
         Bench::Archive(args) => archive::run(&args),
         Bench::Noop(args) => noop::run(&args),
     };
