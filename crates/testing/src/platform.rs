@@ -1,8 +1,14 @@
-//! Where operating systems differ: permissions of files.
+//! Where operating systems differ: permissions of files, and the harness for crashes and faults, which
+//! is bound to how one system makes its calls.
 
 use std::io;
 
 use camino::Utf8Path;
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod linux;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+pub use linux::{crash, disk, trace};
 
 /// Sets the permission bits of the file at `path`.
 #[cfg(unix)]
