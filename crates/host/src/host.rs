@@ -226,7 +226,7 @@ impl Host {
         }
         let root = self.paths.root.clone();
         for left in ["active.new", "active.old"] {
-            if self.paths.root.join(left).exists() {
+            if fs_err::exists(self.paths.root.join(left))? {
                 return Err(HostError::BrokenDeploy(root, left.to_owned()));
             }
         }
@@ -277,7 +277,7 @@ impl Host {
         job: &Job<'_>,
     ) -> Result<(), HostError> {
         let _lock = self.lock(job)?;
-        if !self.store.contains(id) {
+        if !self.store.contains(id)? {
             return Err(StoreError::NotFound(id.clone()).into());
         }
         if self.active()?.contains(id) {

@@ -75,11 +75,13 @@ impl Generation {
         let path = folder.join(RECORD);
         match fs_err::read(&path) {
             Ok(bytes) => Ok(Self::parse(&path, &bytes)?),
-            Err(source) if source.kind() == io::ErrorKind::NotFound => Err(if folder.is_dir() {
-                GenerationError::Incomplete { number, source }
-            } else {
-                GenerationError::NotFound(number)
-            }),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => {
+                Err(if store::is_folder(&folder)? {
+                    GenerationError::Incomplete { number, source }
+                } else {
+                    GenerationError::NotFound(number)
+                })
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -10,7 +10,7 @@ use package::path::{PackagePath, PathError};
 use package::pkginfo::PKGINFO;
 use serde::Deserialize;
 
-use crate::platform;
+use crate::{platform, store};
 
 /// What stands before and after the name of a value.
 const START: &str = "LATE_BIND_PLACEHOLDER_START_";
@@ -180,7 +180,7 @@ pub(super) fn write(folder: &Utf8Path, files: &BTreeMap<PackagePath, BoundFile>)
             .rev()
         {
             let above = folder.join(above.as_str());
-            if !above.is_dir() {
+            if !store::is_folder(&above)? {
                 fs_err::create_dir(&above)?;
                 platform::set_mode(&above, 0o755)?;
             }

@@ -6,8 +6,6 @@ pub mod flags;
 pub mod late;
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use camino::Utf8Path;
 use package::{PackageId, durable};
@@ -15,13 +13,10 @@ use package::{PackageId, durable};
 use crate::generation;
 use crate::host::{Host, HostError, HostLock, Job};
 use crate::plan::{Plan, Wanted};
-use crate::store::{Repository, StoreError, Trust};
+use crate::store::{Repository, Trust};
 use late::LateConfig;
 
 pub use error::SetupError;
-
-/// How many packages are fetched at a time.
-const FETCHES: usize = 4;
 
 impl Host {
     /// Makes the host what it should be. Safe to repeat, at any time, after anything.
@@ -33,7 +28,7 @@ impl Host {
         job: &Job<'_>,
     ) -> Result<Option<Plan>, SetupError> {
         let lock = self.lock(job)?;
-        if self.paths.bootstrap_marker().exists() {
+        if fs_err::exists(self.paths.bootstrap_marker())? {
             let plan = self.bootstrap(working_directory, &lock, job)?;
             fs_err::remove_file(self.paths.bootstrap_marker())?;
             durable::sync_directory(&self.paths.root)?;
@@ -59,7 +54,7 @@ impl Host {
         job: &Job<'_>,
     ) -> Result<Plan, SetupError> {
         let removed = self.paths.config.join("setup-packages");
-        if removed.exists() {
+        if fs_err::exists(&removed)? {
             return Err(SetupError::SetupPackages(removed));
         }
         let repository = match flags::read_text(&self.paths.setup_flag("repository-url"))? {
@@ -100,41 +95,17 @@ impl Host {
                 ids.extend(listed);
             }
         }
-        let missing: Vec<PackageId> =
-            ids.iter().filter(|id| !self.store.contains(id)).cloned().collect();
+        let mut missing = Vec::new();
+        for id in &ids {
+            if !self.store.contains(id)? {
+                missing.push(id.clone());
+            }
+        }
         if !missing.is_empty() {
-            self.fetch_all(remote()?, &missing, &Trust::default(), job)?;
+            let trust = Trust::default();
+            self.store.fetch_all(remote()?, &missing, &trust, job.cancel, job.observer)?;
         }
         Ok(self.activate_locked(&Wanted::Packages(ids), lock, job)?)
-    }
-
-    /// Gets packages, several at a time; the first failure lets the others that began end.
-    pub fn fetch_all(
-        &self,
-        repository: &Repository,
-        ids: &[PackageId],
-        trust: &Trust,
-        job: &Job<'_>,
-    ) -> Result<(), StoreError> {
-        let next = AtomicUsize::new(0);
-        let failed: Mutex<Option<StoreError>> = Mutex::default();
-        let work = || {
-            while let Some(id) = ids.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if let Err(error) =
-                    self.store.fetch(repository, id, trust, job.cancel, job.observer)
-                {
-                    next.store(ids.len(), Ordering::Relaxed);
-                    failed.lock().expect("nothing panics while it holds this").get_or_insert(error);
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..FETCHES.min(ids.len()) {
-                scope.spawn(work);
-            }
-            work();
-        });
-        failed.into_inner().expect("nothing panics while it holds this").map_or(Ok(()), Err)
     }
 
     /// Makes the package whose values are known only on this host.
@@ -153,7 +124,7 @@ impl Host {
         let folder = staging.path().join(id.to_string());
         late::write(&folder, &files)?;
         self.store.adopt_at(&folder, id, job.cancel)?;
-        if self.store.contains(id) {
+        if self.store.contains(id)? {
             let (made, known) = (self.store.digest_at(&folder, id)?, self.store.digest(id)?);
             if made == known {
                 return Ok(id.clone());

@@ -6,7 +6,7 @@ use package::manifest::MANIFEST;
 use package::sign::PublicKey;
 use package::{Cancel, PackageId, Sha256, durable};
 
-use super::{MADE_MANIFEST, Staging, Store, StoreError, unpacked};
+use super::{MADE_MANIFEST, Staging, Store, StoreError, several, unpacked};
 use crate::event::{Event, Observer};
 use crate::platform;
 
@@ -37,15 +37,28 @@ impl Store {
         cancel: &Cancel,
         observer: &dyn Observer,
     ) -> Result<Added, StoreError> {
-        let id = id_of(archive)?;
-        let _locks = self.work_on(&id, cancel, observer)?;
-        if self.contains(&id) {
-            observer.event(&Event::Stored { id: &id, already: true });
-            return Ok(Added { id, already: true });
-        }
-        self.add_new(&id, archive, &signature_of(archive), trust, cancel)?;
-        observer.event(&Event::Stored { id: &id, already: false });
-        Ok(Added { id, already: false })
+        let mut added = self.add_all(&[archive.to_owned()], trust, cancel, observer)?;
+        Ok(added.remove(0))
+    }
+
+    /// Adds many packages, several at a time. After a failure those that were complete are there.
+    pub fn add_all(
+        &self,
+        archives: &[Utf8PathBuf],
+        trust: &Trust,
+        cancel: &Cancel,
+        observer: &dyn Observer,
+    ) -> Result<Vec<Added>, StoreError> {
+        several::at_a_time(archives, |archive| {
+            let id = id_of(archive)?;
+            let _locks = self.work_on(&id, cancel, observer)?;
+            let already = self.contains(&id)?;
+            if !already {
+                self.add_new(&id, archive, &signature_of(archive), trust, cancel)?;
+            }
+            observer.event(&Event::Stored { id: &id, already });
+            Ok(Added { id, already })
+        })
     }
 
     /// Unpacks aside, checks, syncs, and only then gives the package its name.

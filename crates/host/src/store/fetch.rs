@@ -6,7 +6,7 @@ use download::{DownloadError, Downloader, Options, Progress};
 use package::{Cancel, PackageId};
 use url::Url;
 
-use super::{Added, Store, StoreError, Trust, remove_any};
+use super::{Added, Store, StoreError, Trust, remove_any, several};
 use crate::event::{Event, Observer};
 
 /// How the names of downloads in the store begin; what is there of one is used again.
@@ -103,30 +103,55 @@ impl Store {
         cancel: &Cancel,
         observer: &dyn Observer,
     ) -> Result<Added, StoreError> {
-        fs_err::create_dir_all(&self.folder)?;
-        let _locks = self.work_on(id, cancel, observer)?;
-        let already = self.contains(id);
-        if !already {
-            self.fetch_new(repository, id, trust, cancel, observer)?;
-        }
-        observer.event(&Event::Stored { id, already });
-        Ok(Added { id: id.clone(), already })
+        let mut added =
+            self.fetch_all(repository, std::slice::from_ref(id), trust, cancel, observer)?;
+        Ok(added.remove(0))
     }
 
-    fn fetch_new(
+    /// Gets many packages, several at a time. After a failure those that were complete are there.
+    pub fn fetch_all(
         &self,
         repository: &Repository,
-        id: &PackageId,
+        ids: &[PackageId],
         trust: &Trust,
         cancel: &Cancel,
         observer: &dyn Observer,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<Added>, StoreError> {
+        fs_err::create_dir_all(&self.folder)?;
+        let fetching = Fetching { store: self, repository, trust, cancel, observer };
+        several::at_a_time(ids, |id| fetching.one(id))
+    }
+}
+
+/// One request for packages.
+#[derive(Clone, Copy)]
+struct Fetching<'a> {
+    store: &'a Store,
+    repository: &'a Repository,
+    trust: &'a Trust,
+    cancel: &'a Cancel,
+    observer: &'a dyn Observer,
+}
+
+impl Fetching<'_> {
+    /// Gets a package, unless it is there.
+    fn one(&self, id: &PackageId) -> Result<Added, StoreError> {
+        let _locks = self.store.work_on(id, self.cancel, self.observer)?;
+        let already = self.store.contains(id)?;
+        if !already {
+            self.any_ending(id)?;
+        }
+        self.observer.event(&Event::Stored { id, already });
+        Ok(Added { id: id.clone(), already })
+    }
+
+    fn any_ending(&self, id: &PackageId) -> Result<(), StoreError> {
         let mut missing = None;
         for ending in ENDINGS {
-            let url = repository.url(&format!("packages/{}/{id}.{ending}", id.name()));
+            let url = self.repository.url(&format!("packages/{}/{id}.{ending}", id.name()));
             let result = match url.to_file_path().ok().map(Utf8PathBuf::try_from) {
-                Some(Ok(archive)) => self.add_local(id, &archive, &url, trust, cancel),
-                _ => self.download(repository, id, &url, ending, trust, cancel, observer),
+                Some(Ok(archive)) => self.local(id, &archive, &url),
+                _ => self.download(id, &url, ending),
             };
             match result {
                 Err(StoreError::Download(error)) if error.is_missing() => missing = Some(error),
@@ -134,75 +159,61 @@ impl Store {
             }
         }
         let source = missing.expect("every ending was missing");
-        Err(StoreError::Missing { id: id.clone(), base: repository.shown(), source })
+        Err(StoreError::Missing { id: id.clone(), base: self.repository.shown(), source })
     }
 
     /// An archive on this machine is read where it lies.
-    fn add_local(
-        &self,
-        id: &PackageId,
-        archive: &Utf8Path,
-        url: &Url,
-        trust: &Trust,
-        cancel: &Cancel,
-    ) -> Result<(), StoreError> {
+    fn local(&self, id: &PackageId, archive: &Utf8Path, url: &Url) -> Result<(), StoreError> {
         if let Err(cause) = fs_err::metadata(archive) {
             let url = download::redacted(url);
             return Err(StoreError::Download(Box::new(DownloadError::Read { url, cause })));
         }
         let signature = Utf8PathBuf::from(format!("{archive}.minisig"));
-        self.add_new(id, archive, &signature, trust, cancel)
+        self.store.add_new(id, archive, &signature, self.trust, self.cancel)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "each is one of the request's own parts")]
-    fn download(
-        &self,
-        repository: &Repository,
-        id: &PackageId,
-        url: &Url,
-        ending: &str,
-        trust: &Trust,
-        cancel: &Cancel,
-        observer: &dyn Observer,
-    ) -> Result<(), StoreError> {
-        let archive = self.folder.join(format!("{DOWNLOAD}{id}.{ending}"));
+    /// Downloads to a file that stays until the package is there.
+    fn download(&self, id: &PackageId, url: &Url, ending: &str) -> Result<(), StoreError> {
+        let archive = self.store.folder.join(format!("{DOWNLOAD}{id}.{ending}"));
+        let signature = Utf8PathBuf::from(format!("{archive}.minisig"));
         let progress = |Progress { done_bytes, total_bytes }: Progress| {
-            observer.event(&Event::Fetching { id, done_bytes, total_bytes });
+            self.observer.event(&Event::Fetching { id, done_bytes, total_bytes });
         };
         let options = Options {
             checked_later: true,
             size_max_bytes: SIZE_MAX_BYTES,
             progress: &progress,
-            ..Options::new(cancel)
+            ..Options::new(self.cancel)
         };
-        let signature = Utf8PathBuf::from(format!("{archive}.minisig"));
         loop {
-            let fetched = repository.downloader.fetch(url, &archive, &options).map_err(Box::new)?;
-            if trust.key.is_some() {
-                let url = repository.url(&format!("packages/{}/{id}.{ending}.minisig", id.name()));
-                let options = Options { size_max_bytes: TEXT_MAX_BYTES, ..Options::new(cancel) };
-                match repository.downloader.fetch(&url, &signature, &options) {
+            let downloader = &self.repository.downloader;
+            let fetched = downloader.fetch(url, &archive, &options).map_err(Box::new)?;
+            if self.trust.key.is_some() {
+                let url =
+                    self.repository.url(&format!("packages/{}/{id}.{ending}.minisig", id.name()));
+                let options =
+                    Options { size_max_bytes: TEXT_MAX_BYTES, ..Options::new(self.cancel) };
+                match downloader.fetch(&url, &signature, &options) {
                     Err(error) if !error.is_missing() => return Err(Box::new(error).into()),
                     _ => {}
                 }
             }
-            let added = self.add_new(id, &archive, &signature, trust, cancel);
+            let added = self.store.add_new(id, &archive, &signature, self.trust, self.cancel);
             if let Err(StoreError::Cancelled(_)) = added {
                 return added;
             }
             for file in [&archive, &signature] {
-                if file.exists() {
+                if fs_err::exists(file)? {
                     remove_any(file)?;
                 }
             }
+            let Err(error) = added else { return Ok(()) };
             // The start that an earlier run left may have been of another file: that is gone now.
-            match added {
-                Err(StoreError::Unpack(_) | StoreError::Wrong { .. }) if fetched.inherited => {}
-                Err(source) => {
-                    let (url, source) = (download::redacted(url), Box::new(source));
-                    return Err(StoreError::Downloaded { url, source });
-                }
-                Ok(()) => return Ok(()),
+            if !(fetched.inherited
+                && matches!(error, StoreError::Unpack(_) | StoreError::Wrong { .. }))
+            {
+                let (url, source) = (download::redacted(url), Box::new(error));
+                return Err(StoreError::Downloaded { url, source });
             }
         }
     }

@@ -8,6 +8,7 @@
 mod add;
 mod error;
 mod fetch;
+mod several;
 mod unpacked;
 
 use std::io;
@@ -50,17 +51,18 @@ impl Store {
     }
 
     /// Whether the package is there.
-    pub fn contains(&self, id: &PackageId) -> bool {
-        self.path(id).is_dir()
+    pub fn contains(&self, id: &PackageId) -> io::Result<bool> {
+        is_folder(&self.path(id))
     }
 
     /// All packages, in order.
     pub fn list(&self) -> io::Result<Vec<PackageId>> {
-        let mut ids: Vec<PackageId> = entries(&self.folder)?
-            .iter()
-            .filter_map(|name| name.parse().ok())
-            .filter(|id| self.contains(id))
-            .collect();
+        let mut ids = Vec::new();
+        for id in entries(&self.folder)?.iter().filter_map(|name| name.parse().ok()) {
+            if self.contains(&id)? {
+                ids.push(id);
+            }
+        }
         ids.sort();
         Ok(ids)
     }
@@ -129,7 +131,7 @@ impl Store {
 
     /// Takes a package away: at once for everybody, then from the disk.
     pub(crate) fn remove(&self, id: &PackageId) -> Result<(), StoreError> {
-        if !self.contains(id) {
+        if !self.contains(id)? {
             return Err(StoreError::NotFound(id.clone()));
         }
         let trash = Staging::new(&self.folder)?;
@@ -223,6 +225,15 @@ impl Drop for Staging {
     }
 }
 
+/// Whether there is a folder at `path`; one that cannot be asked about is an error, not an absence.
+pub(crate) fn is_folder(path: &Utf8Path) -> io::Result<bool> {
+    match fs_err::metadata(path) {
+        Ok(found) => Ok(found.is_dir()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// The names in a folder; none where there is no folder.
 pub(crate) fn entries(folder: &Utf8Path) -> io::Result<Vec<String>> {
     let listed = match fs_err::read_dir(folder) {
@@ -251,7 +262,7 @@ pub(crate) fn remove_any(path: &Utf8Path) -> io::Result<()> {
 fn scan(folder: &Utf8Path, id: &PackageId, cancel: &Cancel) -> Result<Manifest, StoreError> {
     let found = archive::scan(folder, cancel).map_err(|error| StoreError::unreadable(id, error))?;
     let mut entries = found.entries().clone();
-    if !folder.join(package::manifest::MANIFEST).exists() {
+    if !fs_err::exists(folder.join(package::manifest::MANIFEST))? {
         entries.remove(MADE_MANIFEST);
     }
     Manifest::new(entries).map_err(|error| StoreError::unreadable(id, error))

@@ -8,7 +8,7 @@ use package::pkginfo::{PKGINFO, PkgInfo};
 use package::{PackageId, Sha256};
 use serde_json::Value;
 
-use super::{MADE_MANIFEST, StoreError};
+use super::{MADE_MANIFEST, StoreError, is_folder};
 
 /// What a package says of how it was built.
 const BUILDINFO: &str = "buildinfo.full.json";
@@ -29,7 +29,7 @@ pub struct Package {
 }
 
 pub(super) fn load(folder: &Utf8Path, id: &PackageId) -> Result<Package, StoreError> {
-    if !folder.is_dir() {
+    if !is_folder(folder)? {
         return Err(StoreError::NotFound(id.clone()));
     }
     let info = fs_err::read(folder.join(PKGINFO))
@@ -71,7 +71,7 @@ impl Package {
 
 /// The content digest of a package: that of its manifest, which is only hashed.
 pub(super) fn digest(folder: &Utf8Path, id: &PackageId) -> Result<Sha256, StoreError> {
-    if !folder.is_dir() {
+    if !is_folder(folder)? {
         return Err(StoreError::NotFound(id.clone()));
     }
     for name in [MANIFEST, MADE_MANIFEST] {

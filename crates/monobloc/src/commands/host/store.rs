@@ -2,7 +2,7 @@
 
 use camino::Utf8PathBuf;
 use host::HostError;
-use host::store::{Repository, Trust};
+use host::store::{Added, Repository, Trust};
 use package::PackageId;
 use package::manifest::Entry;
 use serde_json::{Value, json};
@@ -83,12 +83,8 @@ pub(super) struct CollectArgs {
 
 pub(super) fn add(call: &Call<'_>, arguments: &AddArgs) -> Result<Outcome, Failure> {
     let trust = Trust { key: read_key(arguments.public_key.as_ref())?, digest: None };
-    let mut added = Vec::new();
-    for archive in &arguments.archives {
-        let result = call.host.store.add(archive, &trust, &call.context.cancel, call.progress)?;
-        added.push(json!({ "id": result.id, "already": result.already }));
-    }
-    report_added(call, &added)
+    let (cancel, archives) = (&call.context.cancel, &arguments.archives);
+    report_added(call, &call.host.store.add_all(archives, &trust, cancel, call.progress)?)
 }
 
 pub(super) fn fetch(call: &Call<'_>, arguments: &FetchArgs) -> Result<Outcome, Failure> {
@@ -96,17 +92,14 @@ pub(super) fn fetch(call: &Call<'_>, arguments: &FetchArgs) -> Result<Outcome, F
     let repository = Repository::parse(&arguments.repository_url, &here)
         .map_err(|error| Failure::usage(error.to_string()))?;
     let trust = Trust { key: read_key(arguments.public_key.as_ref())?, digest: None };
-    let job = call.job("fetch", "");
-    let there: Vec<bool> = arguments.ids.iter().map(|id| call.host.store.contains(id)).collect();
-    call.host.fetch_all(&repository, &arguments.ids, &trust, &job)?;
-    let added = arguments.ids.iter().zip(there);
-    let added: Vec<Value> =
-        added.map(|(id, already)| json!({ "id": id, "already": already })).collect();
-    report_added(call, &added)
+    let (cancel, ids) = (&call.context.cancel, &arguments.ids);
+    report_added(call, &call.host.store.fetch_all(&repository, ids, &trust, cancel, call.progress)?)
 }
 
-fn report_added(call: &Call<'_>, packages: &[Value]) -> Result<Outcome, Failure> {
+fn report_added(call: &Call<'_>, added: &[Added]) -> Result<Outcome, Failure> {
     if call.output.is_json() {
+        let packages: Vec<Value> =
+            added.iter().map(|added| json!({ "id": added.id, "already": added.already })).collect();
         call.output.json(&json!({ "schema": "monobloc.host.add/1", "packages": packages }))?;
     }
     Ok(Outcome::Done)
