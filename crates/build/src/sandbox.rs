@@ -1,6 +1,8 @@
 //! Where a build script runs: namespaces of its own, no network, a root that cannot be written to,
 //! and nothing of the machine but its programs. No daemon: bubblewrap makes it and it ends with us.
 
+mod terminal;
+
 use std::fs::File;
 use std::io;
 use std::process::ExitStatus;
@@ -99,12 +101,17 @@ impl Sandbox<'_> {
         Ok(program.outcome(cancel)?.status)
     }
 
-    /// Opens a shell in the sandbox on the user's terminal.
+    /// Opens a shell in the sandbox on the user's terminal, a `terminal`.
     pub(crate) fn shell(&self, terminal: &str) -> Result<(), SandboxError> {
         let script = "umask 022; [ -x /bin/bash ] && exec /bin/bash -i; exec /bin/sh -i";
         let command = ["/bin/sh", "-c", script];
-        let program = self.program(&["--setenv", "TERM", terminal], &command)?;
-        program.interact()?;
+        let filter = self.scratch.join("terminal-filter");
+        fs_err::write(&filter, terminal::filter())?;
+        let filter = fs_err::File::open(filter)?;
+        let descriptor = platform::inherit(filter.file())?.to_string();
+        // Not `--new-session`: in another session than the terminal's, a shell has no jobs.
+        let options = ["--setenv", "TERM", terminal, "--seccomp", &descriptor];
+        self.program(&options, &command)?.interact()?;
         Ok(())
     }
 

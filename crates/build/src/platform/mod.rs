@@ -1,5 +1,5 @@
-//! What differs between operating systems: groups of processes, modes and
-//! links. Nothing else may ask which one it is.
+//! What differs between operating systems: groups of processes, open files that
+//! they inherit, modes and links. Nothing else may ask which one it is.
 
 #[cfg(unix)]
 #[path = "unix.rs"]
@@ -9,7 +9,7 @@ mod os;
 mod os;
 
 pub(crate) use os::{
-    end_group, is_executable, is_public, lead_group, set_mode, set_time, stamp, symlink,
+    end_group, inherit, is_executable, is_public, lead_group, set_mode, set_time, stamp, symlink,
 };
 
 /// How a group of processes is ended.

@@ -1,7 +1,8 @@
 //! Process groups, modes and links as every Unix has them.
 
-use std::fs::{Metadata, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -9,7 +10,7 @@ use std::process::{Child, Command};
 
 use camino::Utf8Path;
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::Force;
@@ -30,6 +31,12 @@ pub(crate) fn end_group(child: &mut Child, force: Force) -> io::Result<()> {
         Err(Errno::SRCH) => Ok(()),
         result => result.map_err(io::Error::from),
     }
+}
+
+/// Lets programs that are started from now on have the open file too, under the number it returns.
+pub(crate) fn inherit(file: &File) -> io::Result<i32> {
+    fcntl_setfd(file, FdFlags::empty())?;
+    Ok(file.as_raw_fd())
 }
 
 /// Whether the owner may execute the file.

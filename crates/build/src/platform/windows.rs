@@ -1,6 +1,6 @@
 //! Windows has no process groups that could be signalled: only the program itself is ended.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::windows::fs::MetadataExt as _;
 use std::path::Path;
@@ -19,6 +19,11 @@ pub(crate) fn end_group(child: &mut Child, force: Force) -> io::Result<()> {
         Force::Ask => Ok(()),
         Force::Kill => child.kill(),
     }
+}
+
+/// Builds do not run on Windows.
+pub(crate) fn inherit(_file: &File) -> io::Result<i32> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// Windows keeps no such mark.
