@@ -65,14 +65,7 @@ pub(crate) fn closure(
     let mut open: Vec<PackageKey> = roots.into_iter().collect();
     while let Some(key) = open.pop() {
         if let Some(component) = tree.components.get(&key) {
-            open.extend(
-                component
-                    .info
-                    .requires
-                    .iter()
-                    .map(|require| PackageKey::from(&require.value))
-                    .filter(|required| !closure.contains(required)),
-            );
+            open.extend(component.requires().filter(|required| !closure.contains(required)));
         }
         closure.insert(key);
     }
@@ -100,8 +93,8 @@ fn visit(
         return;
     }
     if let Some(component) = tree.components.get(key) {
-        for require in &component.info.requires {
-            visit(tree, &PackageKey::from(&require.value), seen, order);
+        for required in component.requires() {
+            visit(tree, &required, seen, order);
         }
     }
     order.push(key.clone());

@@ -85,9 +85,7 @@ pub(crate) fn identify(
     for (key, (files, sources)) in order.iter().filter_map(|key| Some((key, own.get(key)?.clone())))
     {
         let component = &tree.components[key];
-        let requires =
-            component.info.requires.iter().map(|require| PackageKey::from(&require.value));
-        let dependencies: BTreeMap<String, String> = graph::closure(tree, requires)
+        let dependencies: BTreeMap<String, String> = graph::closure(tree, component.requires())
             .iter()
             .map(|needed| (needed.to_string(), identities[needed].id.to_string()))
             .collect();

@@ -349,10 +349,10 @@ impl Session {
             // An earlier build failed, or did not come to its end.
             self.cache.sweep().map_err(cache_error)?;
         }
-        let needs = plan.order.iter().map(|key| {
-            let requires = &self.tree.components[key].info.requires;
-            (key.clone(), requires.iter().map(|require| PackageKey::from(&require.value)).collect())
-        });
+        let needs = plan
+            .order
+            .iter()
+            .map(|key| (key.clone(), self.tree.components[key].requires().collect()));
         let report = self.run(plan, &needs.collect(), observer, |worker, key| {
             let started = Instant::now();
             let (record, how) = worker.make(key)?;

@@ -231,10 +231,8 @@ impl Worker<'_> {
         &self,
         key: &PackageKey,
     ) -> Result<BTreeMap<PackageId, Utf8PathBuf>, WorkError> {
-        let requires = &self.tree.components[key].info.requires;
-        let keys = requires.iter().map(|require| PackageKey::from(&require.value));
         let mut dependencies = BTreeMap::new();
-        for needed in graph::closure(self.tree, keys) {
+        for needed in graph::closure(self.tree, self.tree.components[key].requires()) {
             let id = &self.identities[&needed].id;
             let folder = self.unpacked_folder(id);
             // Held while unpacking, so that a package is unpacked once, whoever needs it first.
@@ -306,9 +304,7 @@ impl Worker<'_> {
             (work.path("src"), "/pkg/src".into(), true),
             (work.path("build"), "/pkg/build".into(), false),
         ];
-        let requires =
-            component.info.requires.iter().map(|require| PackageKey::from(&require.value));
-        for needed in graph::closure(self.tree, requires) {
+        for needed in graph::closure(self.tree, component.requires()) {
             let id = &self.identities[&needed].id;
             binds.push((self.unpacked_folder(id), packages.join(id.to_string()), false));
         }

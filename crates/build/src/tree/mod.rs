@@ -58,6 +58,13 @@ pub struct Component {
     pub info: BuildInfo,
 }
 
+impl Component {
+    /// The packages that it requires itself.
+    pub(crate) fn requires(&self) -> impl Iterator<Item = PackageKey> {
+        self.info.requires.iter().map(|require| PackageKey::from(&require.value))
+    }
+}
+
 /// A loaded tree.
 #[derive(Debug, Clone)]
 pub struct Tree {
