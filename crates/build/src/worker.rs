@@ -412,9 +412,7 @@ impl Worker<'_> {
         if !conflicts.is_empty() {
             return Err(WorkError::Result(conflicts.into_iter().collect()));
         }
-        let services = manifest.entries().keys().map(package::path::PackagePath::name);
-        let services: BTreeSet<&str> =
-            services.filter_map(|name| name.strip_suffix(".service")).collect();
+        let services = manifest.services();
         match info.sysctl.keys().find(|service| !services.contains(service.as_str())) {
             Some(service) => Err(WorkError::NoService(service.clone())),
             None => Ok(()),

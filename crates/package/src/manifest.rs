@@ -216,6 +216,13 @@ impl Manifest {
             .filter(|(_, old, new)| old != new)
     }
 
+    /// The names of all services: what stands before `.service` of a file, wherever it lies.
+    pub fn services(&self) -> BTreeSet<&str> {
+        let is_file = |entry: &Entry| !matches!(entry, Entry::Directory { .. });
+        let files = self.entries.iter().filter(|(_, entry)| is_file(entry));
+        files.filter_map(|(path, _)| path.name().strip_suffix(".service")).collect()
+    }
+
     /// The bytes of all files together.
     pub fn size(&self) -> u64 {
         let sizes = self.entries.values().map(|entry| match entry {

@@ -7,7 +7,6 @@ use serde_json::json;
 use crate::distribution::Distribution;
 use crate::id::PackageId;
 use crate::json;
-use crate::manifest::{Entry, Manifest};
 
 use super::{Active, Conflict, Member};
 
@@ -21,7 +20,7 @@ pub(super) fn add(
     let mut owners: BTreeMap<&str, (&PackageId, String)> = BTreeMap::new();
     let mut configuration: BTreeMap<&str, BTreeMap<&str, serde_json::Value>> = BTreeMap::new();
     for member in members {
-        let services = services(member.manifest);
+        let services = member.manifest.services();
         if !member.info.sysctl.is_empty() && services.is_empty() {
             conflicts.insert(Conflict::SysctlWithoutService { package: member.id.clone() });
         }
@@ -59,13 +58,6 @@ pub(super) fn add(
 fn is_setting(setting: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/*".contains(&byte);
     !setting.is_empty() && !setting.starts_with('-') && setting.bytes().all(is_allowed)
-}
-
-/// The stems of all service files, wherever they lie.
-fn services(manifest: &Manifest) -> BTreeSet<&str> {
-    let files =
-        manifest.entries().iter().filter(|(_, entry)| !matches!(entry, Entry::Directory { .. }));
-    files.filter_map(|(path, _)| path.name().strip_suffix(".service")).collect()
 }
 
 fn add_users(
