@@ -1,11 +1,11 @@
-//! Writing files so that a crash leaves the old content or the new, never a part of it.
+//! Writing files and folders so that a crash leaves the old content or the new, never a part of it.
 
 use std::io::{self, Write};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use tempfile::NamedTempFile;
 
-/// How the names of files begin that are not finished.
+/// How the names of files and folders begin that are not finished.
 pub const TEMPORARY: &str = ".tmp-";
 
 /// Writes `content` to `path`: aside, synced, renamed into place, the directory synced.
@@ -51,6 +51,41 @@ pub fn rename(from: &Utf8Path, to: &Utf8Path) -> io::Result<()> {
 /// Makes the names in `directory` durable.
 pub fn sync_directory(directory: &Utf8Path) -> io::Result<()> {
     fs_err::File::open(directory)?.sync_all()
+}
+
+/// A private folder in which something grows that gets its name when it is complete. Gone when it is
+/// dropped, unless it was renamed.
+#[derive(Debug)]
+pub struct Staging {
+    folder: Utf8PathBuf,
+}
+
+impl Staging {
+    /// A new folder on the file system of `path`.
+    pub fn beside(path: &Utf8Path) -> io::Result<Self> {
+        Self::within(&parent(path))
+    }
+
+    /// A new folder in `parent`.
+    pub fn within(parent: &Utf8Path) -> io::Result<Self> {
+        fs_err::create_dir_all(parent)?;
+        let folder = tempfile::Builder::new().prefix(TEMPORARY).tempdir_in(parent)?.keep();
+        let folder = Utf8PathBuf::from_path_buf(folder)
+            .map_err(|path| io::Error::other(format!("`{}` is not UTF-8", path.display())))?;
+        Ok(Self { folder })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Utf8Path {
+        &self.folder
+    }
+}
+
+impl Drop for Staging {
+    fn drop(&mut self) {
+        // Nothing knows the folder by its name; what cannot be deleted is only waste.
+        let _ = remove_tree(&self.folder);
+    }
 }
 
 /// Deletes a folder even where a build left folders in it that nobody may write to.

@@ -3,17 +3,21 @@
 //! ```text
 //! sha256/ab/HEX   files by digest           git/HEX    mirrors by the digest of their URL
 //! sha1/ab/HEX     files of old trees        crate/HEX  lock files of crates that are complete
-//! locks/NAME      one for each item
+//! locks/NAME      one for each item         work/       where clients work
 //! ```
+
+use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use package::Cancel;
+use package::durable::Staging;
+use package::lock::{Lock, LockError};
 
 use super::context::SourceContext;
 use super::error::{Action, SourceError, SourceFault};
 use super::spec::SourceSpec;
 use super::{cargo, deb, git, npm, pypi, url};
-use package::lock::{Lock, LockError};
+use crate::platform;
 
 /// The cache of sources below one folder.
 #[derive(Debug, Clone)]
@@ -85,6 +89,15 @@ impl SourceCache {
             SourceSpec::Npm(package) => npm::checkout(self, package, context, target),
             SourceSpec::Deb { package, .. } => deb::checkout(self, package, context, target),
         }
+    }
+
+    /// A new folder for a client to work in, closed to others: `cargo` and `npm` read their
+    /// configuration from every folder above, so none of them may be open to everybody.
+    pub(super) fn work_folder(&self) -> io::Result<Staging> {
+        let parent = self.root.join("work");
+        fs_err::create_dir_all(&parent)?;
+        platform::set_mode(&parent, 0o700)?;
+        Staging::within(&parent)
     }
 
     /// Waits until nobody else has the item, and keeps it until the result is dropped.

@@ -12,7 +12,7 @@ use std::io;
 use camino::{Utf8Path, Utf8PathBuf};
 use download::Checksum;
 use package::archive::{ExtractOptions, Format, Strip, extract};
-use package::durable;
+use package::durable::{self, Staging};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
 use super::archive;
@@ -22,7 +22,6 @@ use super::context::SourceContext;
 use super::error::SourceFault;
 use super::lockfile;
 use super::spec::Pinned;
-use super::staging::Staging;
 use crate::platform;
 
 const LOCK_FILE: &str = "Cargo.lock";
@@ -48,7 +47,7 @@ pub(super) fn fetch(
     if is_complete(cache, package, &complete)? {
         return Ok(());
     }
-    let work = Staging::apart(cache)?;
+    let work = cache.work_folder()?;
     let checksum = Checksum::Sha256(package.sha256());
     cache.fetch_blob(checksum, context, |_| {
         let project = work.path().join("project");

@@ -12,7 +12,6 @@ use super::client;
 use super::context::SourceContext;
 use super::error::SourceFault;
 use super::spec::Pinned;
-use super::staging::Staging;
 use super::value::Architecture;
 
 pub(super) fn fetch(
@@ -29,7 +28,7 @@ pub(super) fn fetch(
     cache.fetch_blob(checksum, context, |_| {
         // As root, apt would download as a user who cannot write to this folder; it then warns and
         // goes on as root, which is no harm: what it downloads is verified here once more.
-        let folder = Staging::apart(cache)?;
+        let folder = cache.work_folder()?;
         client::program("apt-get", context)
             .args(["--quiet=2", "download"])
             .arg(format!("{name}={}", package.version()))

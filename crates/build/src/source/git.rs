@@ -6,7 +6,8 @@
 //! proxies); what is laid out does not, nor does it run a hook or a filter.
 
 use camino::{Utf8Path, Utf8PathBuf};
-use package::{Sha256, durable};
+use package::Sha256;
+use package::durable::{self, Staging};
 use walkdir::WalkDir;
 
 use super::cache::SourceCache;
@@ -14,7 +15,6 @@ use super::client;
 use super::context::{SourceContext, SourceWarning};
 use super::error::SourceFault;
 use super::location::{GitUrl, RelativePath};
-use super::staging::Staging;
 use super::value::{GitCommit, RefOrigin};
 use crate::platform;
 use crate::program::{Program, ProgramError};

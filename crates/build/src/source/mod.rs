@@ -20,7 +20,6 @@ mod npm;
 mod pip;
 mod pypi;
 mod spec;
-mod staging;
 mod url;
 mod value;
 

@@ -10,7 +10,6 @@ use super::client;
 use super::context::SourceContext;
 use super::error::SourceFault;
 use super::spec::Pinned;
-use super::staging::Staging;
 
 pub(super) fn fetch(
     cache: &SourceCache,
@@ -19,7 +18,7 @@ pub(super) fn fetch(
 ) -> Result<(), SourceFault> {
     let checksum = Checksum::Sha256(package.sha256());
     cache.fetch_blob(checksum, context, |_| {
-        let folder = Staging::apart(cache)?;
+        let folder = cache.work_folder()?;
         client::program("npm", context)
             .arg("pack")
             .arg(format!("{}@{}", package.name(), package.version()))

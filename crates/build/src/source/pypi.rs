@@ -9,6 +9,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use download::{Checksum, Options};
 use package::Sha256;
 use package::archive::{Format, Strip, extract};
+use package::durable::Staging;
 use url::Url;
 
 use super::archive;
@@ -17,7 +18,6 @@ use super::context::SourceContext;
 use super::error::{IndexFile, SourceFault};
 use super::pip;
 use super::spec::Pinned;
-use super::staging::Staging;
 use super::url::download;
 
 /// How large the page of a package may be; the largest that are known have some ten megabytes.
@@ -138,7 +138,7 @@ fn page(
     if url.scheme() == "file" {
         url = url.join("index.html")?;
     }
-    let folder = Staging::apart(cache)?;
+    let folder = cache.work_folder()?;
     let path = folder.path().join("page");
     let options = Options { size_max_bytes: PAGE_MAX_BYTES, ..Options::new(context.cancel) };
     let fetched = context.downloader.fetch(&url, &path, &options)?;

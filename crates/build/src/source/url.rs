@@ -2,6 +2,7 @@
 
 use camino::Utf8Path;
 use download::{Checksum, Options};
+use package::durable::Staging;
 
 use super::archive::unpack_without_top;
 use super::blob::copy_content;
@@ -9,7 +10,6 @@ use super::cache::SourceCache;
 use super::context::SourceContext;
 use super::error::SourceFault;
 use super::location::SourceUrl;
-use super::staging::Staging;
 use crate::platform;
 
 /// How large a source may be: larger than any that people build from, smaller than a disk.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 
 use super::error::UnpackError;
 use super::format::Format;
@@ -11,7 +11,7 @@ use super::layout::{Layout, Shared, Written};
 use super::read::{Flow, Item, Kind, Visitor, damaged, read, read_tar};
 use crate::cancel::Cancel;
 use crate::digest::Sha256;
-use crate::durable;
+use crate::durable::Staging;
 use crate::manifest::{Entry, MANIFEST, Manifest, Mode};
 use crate::path::PackagePath;
 use crate::platform;
@@ -129,36 +129,10 @@ fn into_place<T>(
     }
     let write_error = |source| UnpackError::Write { archive: archive.to_owned(), source };
     let staging = Staging::beside(target).map_err(write_error)?;
-    let result = fill(&staging.0)?;
-    platform::set_mode(staging.0.as_std_path(), 0o755).map_err(write_error)?;
-    fs_err::rename(&staging.0, target).map_err(write_error)?;
+    let result = fill(staging.path())?;
+    platform::set_mode(staging.path().as_std_path(), 0o755).map_err(write_error)?;
+    fs_err::rename(staging.path(), target).map_err(write_error)?;
     Ok(result)
-}
-
-/// A private folder that is gone when it is dropped, unless it was renamed.
-struct Staging(Utf8PathBuf);
-
-impl Staging {
-    fn beside(target: &Utf8Path) -> std::io::Result<Self> {
-        let parent = match target.parent() {
-            Some(parent) if parent != "" => parent,
-            _ => Utf8Path::new("."),
-        };
-        fs_err::create_dir_all(parent)?;
-        let folder = tempfile::Builder::new().prefix(".unpack-").tempdir_in(parent)?.keep();
-        let folder = Utf8PathBuf::from_path_buf(folder)
-            .map_err(|path| std::io::Error::other(format!("`{}` is not UTF-8", path.display())))?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        if let Err(error) = durable::remove_tree(&self.0) {
-            // Nothing sees the folder by its name; the next clean-up finds it.
-            debug_assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{error}");
-        }
-    }
 }
 
 /// Starts workers for one archive, shows every entry to `visit`, and waits for all to be written.

@@ -117,10 +117,8 @@ impl Bench {
         for entry in entries.filter_entry(|entry| entry.file_name() != "home") {
             let entry = entry.unwrap();
             let name = entry.file_name().to_str().unwrap();
-            let half_done = name.starts_with(".source-")
-                || name.starts_with(".unpack-")
-                || name.contains(".part")
-                || entry.depth() > 1 && name.starts_with(".tmp");
+            let half_done =
+                name.contains(".part") || entry.depth() > 0 && name.starts_with(".tmp-");
             assert!(!half_done && name != "out", "{}", entry.path().display());
         }
     }
