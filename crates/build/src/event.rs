@@ -1,5 +1,6 @@
 //! What happens during a build, in order, for whoever shows it.
 
+use std::io;
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
@@ -39,6 +40,11 @@ pub enum Event<'a> {
         key: &'a PackageKey,
         /// What.
         message: &'a str,
+    },
+    /// Something that no build needs any more could not be deleted.
+    Left {
+        /// What, and why.
+        error: &'a io::Error,
     },
     /// A package is there.
     Finished {

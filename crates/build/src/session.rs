@@ -359,7 +359,10 @@ impl Session {
             observer.event(&Event::Finished { key, record: &record, how, took: started.elapsed() });
             Ok(Ended::Made(Box::new(record), how))
         });
-        self.clean(&report).map_err(cache_error)?;
+        if let Err(error) = self.clean(&report) {
+            // Everything is as the report says; the next build tries again.
+            observer.event(&Event::Left { error: &error });
+        }
         if report.is_success() {
             for set in &plan.sets {
                 bootstrap::write_complete(&self.cache, set, plan, None).map_err(cache_error)?;

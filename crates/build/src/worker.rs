@@ -173,9 +173,16 @@ impl Worker<'_> {
         self.step(key, Step::Packing);
         let record = self.pack(key, &work)?;
         if !self.keep_work {
-            durable::remove_tree(&work.folder)?;
+            self.discard(&work.folder);
         }
         Ok((record, How::Built))
+    }
+
+    /// Deletes what is not needed any more. The package is there, so no failure can take it back.
+    fn discard(&self, folder: &Utf8Path) {
+        if let Err(error) = durable::remove_tree(folder) {
+            self.observer.event(&Event::Left { error: &error });
+        }
     }
 
     fn step(&self, key: &PackageKey, step: Step) {

@@ -88,15 +88,14 @@ impl Drop for Staging {
     }
 }
 
-/// Deletes a folder even where a build left folders in it that nobody may write to.
+/// Deletes a folder, if it is there, whatever a build left in it: folders that nobody may write to,
+/// or thousands of them inside each other.
 pub fn remove_tree(path: &Utf8Path) -> io::Result<()> {
-    match fs_err::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            crate::platform::make_removable(path)?;
-            fs_err::remove_dir_all(path)
-        }
+    match crate::platform::remove_tree(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        result => result,
+        result => result.map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot delete `{path}`: {error}"))
+        }),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use build::event::Step;
+use build::event::{Event, How, Observer, Step};
 use build::{Selection, SessionError};
 use package::archive;
 use package::id::Variant;
@@ -372,6 +372,40 @@ fn a_folder_that_changes_during_the_build_is_noticed() {
     });
     let outcomes = world.build_watched(&watcher);
     assert!(outcomes["b"].contains("changed after the build began"), "{outcomes:?}");
+}
+
+#[test]
+fn folders_that_a_script_left_are_gone_however_deep_they_are() {
+    let script = format!("{SCRIPT}mkdir -p $(printf 'd/%.0s' $(seq 1900))\n");
+    let world = World::new(&[("a/buildinfo.json", ""), ("a/build", &script)]);
+    let watcher = Watcher::default();
+    assert_eq!(world.build_watched(&watcher)["a"], "built");
+    assert_eq!(*watcher.warnings.lock().unwrap(), Vec::<String>::new());
+    assert!(!world.tree().join("cache/work").exists());
+}
+
+#[test]
+fn what_cannot_be_cleaned_up_is_a_warning_and_no_failed_build() {
+    /// Puts a file where the work folder was as soon as a package is there.
+    struct Vandal<'a>(&'a World, Watcher);
+    impl Observer for Vandal<'_> {
+        fn event(&self, event: &Event<'_>) {
+            if let Event::Finished { how: How::Built, .. } = event {
+                let work = self.0.tree().join("cache/work");
+                fs_err::remove_dir_all(&work).unwrap();
+                fs_err::write(&work, "").unwrap();
+            }
+            self.1.event(event);
+        }
+    }
+    let world = World::new(&[("a/buildinfo.json", ""), ("a/build", SCRIPT)]);
+    let vandal = Vandal(&world, Watcher::default());
+    assert_eq!(world.build_watched(&vandal)["a"], "built");
+    let folder = world.tree().join("cache/work/packages");
+    let warnings = vandal.1.warnings.into_inner().unwrap();
+    let expected = format!("cannot delete `{folder}`: Not a directory (os error 20)");
+    assert_eq!(warnings, [expected]);
+    world.assert_cache_is_whole();
 }
 
 #[test]

@@ -147,6 +147,7 @@ impl<F: Fn(&str, Step) + Sync> Observer for Watcher<F> {
             Event::Warning { message, .. } => {
                 self.warnings.lock().unwrap().push((*message).to_owned());
             }
+            Event::Left { error } => self.warnings.lock().unwrap().push(error.to_string()),
             Event::Waiting => (self.on_step)("waiting", Step::Fetching),
             _ => {}
         }

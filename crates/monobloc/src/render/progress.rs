@@ -120,6 +120,7 @@ impl Observer for Progress {
             Event::Warning { key, message } => {
                 self.say(&format!("{WARNING}warning:{WARNING:#} {key}: {message}"));
             }
+            Event::Left { error } => self.say(&format!("{WARNING}warning:{WARNING:#} {error}")),
             Event::Finished { key, record, how, took } => {
                 self.ended(key);
                 let size = bytes(record.archive_bytes);

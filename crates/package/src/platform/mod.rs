@@ -1,4 +1,4 @@
-//! What differs between operating systems: file modes and links. Nothing else may ask which one it is.
+//! What differs between operating systems: file modes, links and deleting. Nothing else may ask which one it is.
 
 #[cfg(unix)]
 #[path = "unix.rs"]
@@ -7,4 +7,4 @@ mod os;
 #[path = "windows.rs"]
 mod os;
 
-pub(crate) use os::{make_removable, mode_of, set_file_mode, set_mode, symlink};
+pub(crate) use os::{mode_of, remove_tree, set_file_mode, set_mode, symlink};

@@ -26,8 +26,19 @@ pub(crate) fn symlink(target: &str, link: &Utf8Path) -> io::Result<()> {
     std::os::windows::fs::symlink_file(target, link)
 }
 
+/// Deletes a folder, read-only files included.
+pub(crate) fn remove_tree(path: &Utf8Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            make_removable(path)?;
+            std::fs::remove_dir_all(path)
+        }
+        result => result,
+    }
+}
+
 /// Clears the read-only mark of every file below `path`, so that it can be deleted.
-pub(crate) fn make_removable(path: &Utf8Path) -> io::Result<()> {
+fn make_removable(path: &Utf8Path) -> io::Result<()> {
     let metadata = fs_err::symlink_metadata(path)?;
     if metadata.is_dir() {
         for entry in path.read_dir_utf8()? {
