@@ -60,15 +60,19 @@ impl PackagePath {
 
     /// Why Windows could not hold a file of this name, if so.
     pub fn windows_problem(&self) -> Option<&'static str> {
-        const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "com", "lpt"];
+        const DEVICES: [&str; 8] = ["con", "prn", "aux", "nul", "com", "lpt", "conin$", "conout$"];
+        let is_digit = |char: char| char.is_ascii_digit() || "¹²³".contains(char);
         self.components().find_map(|part| {
             let stem = part.split('.').next().unwrap_or_default().to_ascii_lowercase();
-            let device = stem.trim_end_matches(|char: char| char.is_ascii_digit());
+            let stem = stem.trim_end_matches(' ');
+            let device = stem.trim_end_matches(is_digit);
             if part.contains(['<', '>', ':', '"', '|', '?', '*', '\\']) {
                 Some("Windows does not allow `< > : \" | ? * \\` in names")
+            } else if part.contains(|char: char| char < ' ') {
+                Some("Windows does not allow control characters in names")
             } else if part.ends_with(['.', ' ']) {
                 Some("Windows does not allow names ending in `.` or a blank")
-            } else if DEVICES.contains(&device) && stem.len() <= device.len() + 1 {
+            } else if DEVICES.contains(&device) && stem[device.len()..].chars().count() <= 1 {
                 Some("the name is a device on Windows")
             } else {
                 None
@@ -164,10 +168,25 @@ mod tests {
 
     #[test]
     fn names_that_windows_cannot_hold_are_told() {
-        for text in ["a/con", "NUL.txt", "com1", "a:b", "a.", "b /c", "x\\y"] {
+        for text in [
+            "a/con",
+            "NUL.txt",
+            "com1",
+            "LPT²",
+            "conin$",
+            "CONOUT$.log",
+            "nul .txt",
+            "a:b",
+            "a.",
+            "b /c",
+            "x\\y",
+            "a\tb",
+            "a/\x01",
+            "\x1f",
+        ] {
             assert!(text.parse::<PackagePath>().unwrap().windows_problem().is_some(), "{text}");
         }
-        for text in ["console", "a/null", "comet1", "lib/x.dll"] {
+        for text in ["console", "a/null", "comet1", "com12", "conin", "lib/x.dll", "a b\u{7f}é"] {
             assert!(text.parse::<PackagePath>().unwrap().windows_problem().is_none(), "{text}");
         }
     }

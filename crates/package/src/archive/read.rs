@@ -1,6 +1,7 @@
 //! Reads the entries of an archive one after another, whatever its format, without judging them.
 
 use std::cell::Cell;
+use std::collections::HashSet;
 use std::io::{self, BufReader, Read, Seek as _, SeekFrom};
 use std::rc::Rc;
 
@@ -173,14 +174,7 @@ fn read_zip(
 ) -> Result<(), UnpackError> {
     let damaged = |error: zip::result::ZipError| damaged(archive, error.into());
     let mut zip = zip::ZipArchive::new(BufReader::new(file)).map_err(damaged)?;
-    // The crate keeps one entry of each name and does not say so.
-    if stated_entries(archive, zip.comment().len()).is_ok_and(|stated| stated != zip.len()) {
-        return Err(UnpackError::Refused {
-            archive: archive.to_owned(),
-            entry: "(some name)".to_owned(),
-            reason: "it appears twice".to_owned(),
-        });
-    }
+    check_directory(archive, zip.central_directory_start(), zip.len())?;
     for index in 0..zip.len() {
         let mut file = zip.by_index(index).map_err(damaged)?;
         let path = plain(&text(archive, file.name_raw())?);
@@ -189,9 +183,9 @@ fn read_zip(
             Kind::Directory
         } else if file.is_symlink() {
             let mut target = Vec::new();
-            // A link target is a path: what is longer is not one.
+            // A link target is a path: what is longer is not one, and refused where it would be made.
             file.by_ref()
-                .take(crate::path::LENGTH_MAX as u64)
+                .take(crate::path::LENGTH_MAX as u64 + 1)
                 .read_to_end(&mut target)
                 .map_err(|source| self::damaged(archive, source))?;
             Kind::Link { target: text(archive, &target)? }
@@ -207,20 +201,41 @@ fn read_zip(
     Ok(())
 }
 
-/// How many entries the end record of a zip file states, which lies right before its comment. One
-/// with more than it can state has a further record, which the crate checks.
-fn stated_entries(archive: &Utf8Path, comment: usize) -> io::Result<usize> {
-    const RECORD: usize = 22;
-    let mut file = fs_err::File::open(archive)?;
-    let from_end = i64::try_from(RECORD + comment).map_err(io::Error::other)?;
-    file.seek(SeekFrom::End(-from_end))?;
-    let mut record = [0; RECORD];
-    file.read_exact(&mut record)?;
-    let stated = u16::from_le_bytes([record[10], record[11]]);
-    if !record.starts_with(b"PK\x05\x06") || stated == u16::MAX {
-        return Err(io::Error::other("no end record that states a number"));
+/// Refuses a zip file that names something twice: the crate keeps one entry of each name, `known` in
+/// all, and does not say so. The directory itself is read, for the numbers that are stated elsewhere
+/// can be anything.
+fn check_directory(archive: &Utf8Path, start: u64, known: usize) -> Result<(), UnpackError> {
+    const HEADER: &[u8] = b"PK\x01\x02";
+    let damaged = |source| damaged(archive, source);
+    let mut file = BufReader::new(fs_err::File::open(archive).map_err(UnpackError::Open)?);
+    file.seek(SeekFrom::Start(start)).map_err(damaged)?;
+    let mut names = HashSet::new();
+    loop {
+        let mut signature = Vec::new();
+        file.by_ref().take(4).read_to_end(&mut signature).map_err(damaged)?;
+        if signature != HEADER {
+            break;
+        }
+        let mut header = [0; 42];
+        file.read_exact(&mut header).map_err(damaged)?;
+        let length = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
+        let mut name = vec![0; length(24).into()];
+        file.read_exact(&mut name).map_err(damaged)?;
+        file.seek_relative(i64::from(length(26)) + i64::from(length(28))).map_err(damaged)?;
+        if names.contains(&name) {
+            return Err(UnpackError::Refused {
+                archive: archive.to_owned(),
+                entry: String::from_utf8_lossy(&name).into_owned(),
+                reason: "it appears twice".to_owned(),
+            });
+        }
+        names.insert(name);
     }
-    Ok(stated.into())
+    if names.len() == known {
+        return Ok(());
+    }
+    let message = format!("it lists {} entries where it states {known}", names.len());
+    Err(damaged(io::Error::other(message)))
 }
 
 fn text(archive: &Utf8Path, bytes: &[u8]) -> Result<String, UnpackError> {

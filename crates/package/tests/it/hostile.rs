@@ -323,10 +323,9 @@ fn zip_entries_that_lead_out_are_refused() {
     }
 }
 
-#[test]
-fn a_zip_with_one_name_twice_is_refused() {
+/// A zip file with the entry `name-a` twice.
+fn doubled_zip() -> Vec<u8> {
     use std::io::Write as _;
-    let folder = Folder::new();
     let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
     for name in ["name-a", "name-b"] {
         zip.start_file(name, zip::write::SimpleFileOptions::default()).unwrap();
@@ -336,9 +335,77 @@ fn a_zip_with_one_name_twice_is_refused() {
     while let Some(at) = bytes.windows(6).position(|window| window == b"name-b") {
         bytes[at + 5] = b'a';
     }
+    bytes
+}
+
+/// The same zip file with the further end record that one with very many entries has.
+fn with_long_end_record(mut bytes: Vec<u8>) -> Vec<u8> {
+    let mut end = bytes.split_off(bytes.len() - 22);
+    let number = |at: usize| u32::from_le_bytes(end[at..at + 4].try_into().unwrap());
+    let (size, start) = (u64::from(number(12)), u64::from(number(16)));
+    let entries = u64::from(u16::from_le_bytes([end[10], end[11]]));
+    let at = bytes.len() as u64;
+    bytes.extend(b"PK\x06\x06");
+    bytes.extend(44_u64.to_le_bytes());
+    bytes.extend([45, 0, 45, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    for number in [entries, entries, size, start] {
+        bytes.extend(number.to_le_bytes());
+    }
+    bytes.extend(b"PK\x06\x07\0\0\0\0");
+    bytes.extend(at.to_le_bytes());
+    bytes.extend([1, 0, 0, 0]);
+    end[8..12].fill(0xff);
+    bytes.extend(end);
+    bytes
+}
+
+#[test]
+fn a_zip_with_one_name_twice_is_refused() {
+    for bytes in [doubled_zip(), with_long_end_record(doubled_zip())] {
+        let folder = Folder::new();
+        fs_err::write(folder.join("a--1.zip"), bytes).unwrap();
+        let message = refusal(&folder, &folder.join("a--1.zip"), &UnpackOptions::default());
+        assert!(message.contains("refused entry `name-a`"), "{message}");
+        assert!(message.contains("it appears twice"), "{message}");
+    }
+}
+
+#[test]
+fn a_zip_with_a_long_end_record_is_as_good_as_any() {
+    let folder = Folder::new();
+    let bytes = testing::archive::zip(&[("a", "1", 0o644), ("b", "2", 0o644)]).unwrap();
+    fs_err::write(folder.join("a--1.zip"), with_long_end_record(bytes)).unwrap();
+    let unpacked = archive::verify(&folder.join("a--1.zip"), &UnpackOptions::default()).unwrap();
+    assert_eq!(unpacked.manifest.entries().len(), 2);
+}
+
+#[test]
+fn a_zip_that_states_fewer_entries_than_it_lists_is_damaged() {
+    let folder = Folder::new();
+    let mut bytes = testing::archive::zip(&[("a", "1", 0o644), ("b", "2", 0o644)]).unwrap();
+    let end = bytes.len() - 22;
+    bytes[end + 8] = 1;
+    bytes[end + 10] = 1;
     fs_err::write(folder.join("a--1.zip"), bytes).unwrap();
     let message = refusal(&folder, &folder.join("a--1.zip"), &UnpackOptions::default());
-    assert!(message.contains("it appears twice"), "{message}");
+    assert!(message.contains("damaged or cut short"), "{message}");
+}
+
+#[test]
+fn a_link_target_in_a_zip_that_is_too_long_is_refused_and_not_cut() {
+    for (length, is_good) in [(4000, true), (4001, false), (9000, false)] {
+        let folder = Folder::new();
+        let mut zip = zip::ZipWriter::new(fs_err::File::create(folder.join("a--1.zip")).unwrap());
+        let options = zip::write::SimpleFileOptions::default();
+        zip.add_symlink("link", "x".repeat(length), options).unwrap();
+        zip.finish().unwrap();
+        if is_good {
+            archive::verify(&folder.join("a--1.zip"), &UnpackOptions::default()).unwrap();
+            continue;
+        }
+        let message = refusal(&folder, &folder.join("a--1.zip"), &UnpackOptions::default());
+        assert!(message.contains("its link target is empty or not a path"), "{message}");
+    }
 }
 
 #[test]
