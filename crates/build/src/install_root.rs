@@ -10,13 +10,10 @@ use package::distribution::Distribution;
 use package::id::PackageId;
 use package::json;
 use package::manifest::{MANIFEST, Manifest};
-use package::pkginfo::{PKGINFO, PkgInfo};
+use package::pkginfo::{BUILDINFO, PKGINFO, PkgInfo};
 use serde_json::Value;
 
 use crate::platform;
-
-/// What a package says of how it was built.
-pub(crate) const BUILDINFO: &str = "buildinfo.full.json";
 
 /// Why packages cannot be shown together.
 #[derive(Debug, thiserror::Error)]

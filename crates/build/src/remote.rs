@@ -10,8 +10,6 @@ use package::manifest::Manifest;
 use package::{Cancel, Cancelled};
 use url::Url;
 
-use crate::install_root::BUILDINFO;
-
 /// The largest package that is taken.
 const PACKAGE_MAX_BYTES: u64 = 16 << 30;
 
@@ -69,11 +67,8 @@ fn verified(id: &PackageId, archive: &Utf8Path, cancel: &Cancel) -> Result<Manif
     if !unpacked.verified {
         return Err("it has no manifest".to_owned());
     }
-    let info = archive::read_file(archive, BUILDINFO).map_err(|error| crate::chain(&error))?;
-    let info: serde_json::Value =
-        info.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-    let (name, version) = (info["name"].as_str(), info["package_version"].as_str());
-    if name == Some(id.name().as_str()) && version == Some(id.version().as_str()) {
+    let stated = archive::stated_id(archive).map_err(|error| crate::chain(&error))?;
+    if stated.as_ref() == Some(id) {
         Ok(unpacked.manifest)
     } else {
         Err("it is another package".to_owned())

@@ -12,7 +12,7 @@ use package::active::{Active, Conflict, Member};
 use package::archive::{self, PackError, PackOptions, UnpackError, UnpackOptions};
 use package::id::{PackageId, RoleName};
 use package::manifest::Manifest;
-use package::pkginfo::PKGINFO;
+use package::pkginfo::{BUILDINFO, PKGINFO};
 use package::{Cancel, durable, json};
 use serde_json::{Value, json};
 
@@ -21,7 +21,7 @@ use crate::event::{Event, How, Observer, Step};
 use crate::folder;
 use crate::graph;
 use crate::identity::{self, Identity};
-use crate::install_root::{self, BUILDINFO, InstallRootError};
+use crate::install_root::{self, InstallRootError};
 use crate::platform;
 use crate::program::ProgramError;
 use crate::remote::Remote;

@@ -9,6 +9,9 @@ use crate::json;
 /// The name of the file inside a package.
 pub const PKGINFO: &str = "pkginfo.json";
 
+/// The name of the file inside a package that says what its id was made from.
+pub const BUILDINFO: &str = "buildinfo.full.json";
+
 /// What a package needs: another one by name, in the default variant or a named one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "RequireText", try_from = "RequireText")]

@@ -160,6 +160,24 @@ fn without_a_secret_key_nothing_is_signed() {
 }
 
 #[test]
+fn a_package_is_signed_under_its_own_name_only() {
+    let env = env();
+    let info = r#"{"name": "tool", "package_version": "1"}"#;
+    let files = [("buildinfo.full.json", info, 0o644), FILES[0]];
+    env.pack("tool--1.tar.zst", &files);
+    succeed(&mut env.monobloc(&SIGN));
+    env.pack("other--2.tar.zst", &files);
+    assert_snapshot!(env.run(&["package", "sign", "--secret-key", "ours.key", "other--2.tar.zst"]), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: `other--2.tar.zst` is the package `tool--1`
+    hint: a package is signed under its own name only: give the file that name
+    ");
+    assert!(!env.path("other--2.tar.zst.minisig").exists());
+}
+
+#[test]
 fn an_encrypted_key_signs_with_its_password_only() {
     let env = env();
     let with = |arguments: &[&str], password: &str| {

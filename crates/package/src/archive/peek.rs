@@ -3,11 +3,14 @@
 use std::io::Read as _;
 
 use camino::Utf8Path;
+use serde_json::Value;
 
 use super::error::UnpackError;
 use super::format::Format;
 use super::read::{Flow, Kind, damaged, read};
+use crate::id::PackageId;
 use crate::manifest::{MANIFEST, Manifest};
+use crate::pkginfo::BUILDINFO;
 
 /// The largest file that is looked at.
 const FILE_MAX: u64 = 256 << 20;
@@ -48,4 +51,14 @@ pub fn read_file(archive: &Utf8Path, path: &str) -> Result<Option<Vec<u8>>, Unpa
         Ok(Flow::Stop)
     })?;
     Ok(found)
+}
+
+/// The package that an archive says it is, whatever its file is called; `None` where it says nothing.
+pub fn stated_id(archive: &Utf8Path) -> Result<Option<PackageId>, UnpackError> {
+    let info = read_file(archive, BUILDINFO)?;
+    let info: Option<Value> = info.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    Ok(info.and_then(|info| {
+        let (name, version) = (info["name"].as_str()?, info["package_version"].as_str()?);
+        Some(PackageId::new(name.parse().ok()?, version.parse().ok()?))
+    }))
 }

@@ -55,6 +55,7 @@ pub(super) fn run(
     let mut signed = Vec::new();
     for archive in &arguments.archives {
         context.cancel.check()?;
+        let id = id_of(archive)?;
         // A signature vouches for every byte, so every byte is looked at first.
         let (bytes, manifest) = archive::read_manifest(archive)?;
         let options = UnpackOptions {
@@ -63,7 +64,12 @@ pub(super) fn run(
             ..Default::default()
         };
         archive::verify(archive, &options)?;
-        let signature = key.sign_package(&bytes, &id_of(archive)?)?;
+        // It vouches for the name, too, which anybody can give to a file.
+        if let Some(stated) = archive::stated_id(archive)?.filter(|stated| *stated != id) {
+            return Err(Failure::new(format!("`{archive}` is the package `{stated}`"))
+                .hint("a package is signed under its own name only: give the file that name"));
+        }
+        let signature = key.sign_package(&bytes, &id)?;
         let file = signature_of(archive);
         durable::write(&file, signature.as_bytes())?;
         if !output.is_json() {
