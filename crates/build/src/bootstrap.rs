@@ -128,9 +128,6 @@ pub(crate) fn upstream(
     let identity = spec.identity(&context)?;
     let name = Sha256::of(json::pretty(&identity).as_bytes()).to_string();
     let target = cache.folder("upstream").join(name);
-    if !target.exists() {
-        sources.cache.fetch(spec, &context)?;
-        sources.cache.checkout(spec, &context, &target)?;
-    }
+    sources.cache.checkout_once(spec, &context, &target)?;
     Ok(target)
 }

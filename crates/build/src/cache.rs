@@ -6,19 +6,22 @@ use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use package::id::{PackageId, PackageName, Variant};
+use package::lock::{Lock, LockError};
 use package::{Cancel, Sha256, durable, json};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::platform;
 use crate::tree::PackageKey;
-use package::lock::{Lock, LockError};
 
 /// The name of the folder in a tree.
 pub const FOLDER: &str = "cache";
 
 /// The version of the form of a [`Record`].
 const FORMAT: u32 = 1;
+
+/// The lock of a folder: who has it is the only one who makes something there.
+pub(crate) const LOCK: &str = "lock";
 
 /// What is known of a built package besides its archive.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,7 +76,7 @@ impl Cache {
     /// Keeps every other build of this tree out until the guard is dropped; `wait` is called if
     /// there is one to wait for.
     pub(crate) fn lock(&self, cancel: &Cancel, wait: &dyn Fn()) -> io::Result<Lock> {
-        Lock::take(&self.root.join("lock"), cancel, wait).map_err(|error| match error {
+        Lock::take(&self.root.join(LOCK), cancel, wait).map_err(|error| match error {
             LockError::Io(error) => error,
             LockError::Cancelled(cancelled) => io::Error::other(cancelled),
         })
@@ -137,11 +140,16 @@ impl Cache {
     /// Removes what a build that was killed left half written. Only for who holds the lock.
     pub(crate) fn sweep(&self) -> io::Result<()> {
         self.remove_shared_work()?;
-        let walk = walkdir::WalkDir::new(self.root.join("packages")).min_depth(2).max_depth(2);
-        // Without the folder there is nothing to sweep.
-        for entry in walk.into_iter().flatten() {
-            if entry.file_name().to_string_lossy().starts_with(durable::TEMPORARY) {
-                fs_err::remove_file(entry.path())?;
+        for name in ["bootstrap", "complete"] {
+            durable::sweep(&self.folder(name))?;
+        }
+        sweep_each(&self.folder("packages"))?;
+        for folder in ["roots", "upstream"].map(|name| self.folder(name)) {
+            // These are filled before a build begins, by whoever has the lock of the folder.
+            if folder.exists()
+                && let Some(_alone) = Lock::try_take(&folder.join(LOCK))?
+            {
+                durable::sweep(&folder)?;
             }
         }
         Ok(())
@@ -195,4 +203,18 @@ impl Cache {
     pub fn root(&self) -> &Utf8Path {
         &self.root
     }
+}
+
+/// Deletes what was not finished in the folders of `folder`.
+pub(crate) fn sweep_each(folder: &Utf8Path) -> io::Result<()> {
+    let walk = walkdir::WalkDir::new(folder).min_depth(1).max_depth(1);
+    // Without the folder there is nothing to sweep.
+    for entry in walk.into_iter().flatten() {
+        if let Some(inner) = Utf8Path::from_path(entry.path())
+            && entry.file_type().is_dir()
+        {
+            durable::sweep(inner)?;
+        }
+    }
+    Ok(())
 }

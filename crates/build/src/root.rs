@@ -6,9 +6,11 @@ use std::io;
 use camino::{Utf8Path, Utf8PathBuf};
 use package::archive::{self, ExtractOptions, Format, UnpackError};
 use package::digest::Hasher;
-use package::{Cancel, Sha256};
+use package::lock::{Lock, LockError};
+use package::{Cancel, Sha256, durable};
 use serde_json::{Value, json};
 
+use crate::cache::LOCK;
 use crate::platform;
 use crate::tree::PinnedRoot;
 
@@ -129,7 +131,8 @@ impl BuildRoot {
         stamp(&mut hasher, &pin.path).map_err(io_error)?;
         // Hashing a root takes long, so what it was found to be is kept under its metadata.
         let known = cache.join(format!("{}.known", hasher.finish()));
-        let found = match fs_err::read_to_string(&known).ok().and_then(|text| text.parse().ok()) {
+        let noted = fs_err::read_to_string(&known).ok().and_then(|text| text.parse().ok());
+        let found = match noted {
             Some(found) => found,
             None if is_folder => folder_digest(&pin.path, cancel)?,
             None => Sha256::of_file(&pin.path).map_err(io_error)?,
@@ -138,11 +141,23 @@ impl BuildRoot {
             let (path, expected) = (pin.path.clone(), pin.sha256);
             return Err(RootError::WrongDigest { path, expected, found });
         }
-        package::durable::write(&known, found.to_string().as_bytes()).map_err(io_error)?;
+        if noted.is_none() {
+            let _lock = lock(pin, cache, cancel)?;
+            durable::write(&known, found.to_string().as_bytes()).map_err(io_error)?;
+        }
         let folder = if is_folder { pin.path.clone() } else { unpacked(pin, cache, cancel)? };
         let entries = entries(&folder, |name| !OWN.contains(&name)).map_err(io_error)?;
         Ok(Self { identity: json!({ "root": pin.sha256 }), entries, pinned: true })
     }
+}
+
+/// Waits until nobody else makes something in the folder of unpacked roots.
+fn lock(pin: &PinnedRoot, cache: &Utf8Path, cancel: &Cancel) -> Result<Lock, RootError> {
+    let path = pin.path.clone();
+    Lock::take(&cache.join(LOCK), cancel, &|| {}).map_err(|error| match error {
+        LockError::Io(source) => RootError::Io { path, source },
+        LockError::Cancelled(cancelled) => RootError::Unpack { path, source: cancelled.into() },
+    })
 }
 
 fn unpacked(pin: &PinnedRoot, cache: &Utf8Path, cancel: &Cancel) -> Result<Utf8PathBuf, RootError> {
@@ -150,15 +165,16 @@ fn unpacked(pin: &PinnedRoot, cache: &Utf8Path, cancel: &Cancel) -> Result<Utf8P
     if target.exists() {
         return Ok(target);
     }
+    let _lock = lock(pin, cache, cancel)?;
+    if target.exists() {
+        return Ok(target);
+    }
     let failed = |source| RootError::Unpack { path: pin.path.clone(), source };
     let format = Format::of(&pin.path).map_err(|error| failed(error.into()))?;
     let options =
         ExtractOptions { skip_devices: true, cancel: cancel.clone(), ..Default::default() };
-    match archive::extract(&pin.path, format, &target, &options) {
-        // Another build may have been faster.
-        Err(_) if target.exists() => Ok(target),
-        result => result.map(|()| target).map_err(failed),
-    }
+    archive::extract(&pin.path, format, &target, &options).map_err(failed)?;
+    Ok(target)
 }
 
 /// The digest of what the sandbox would show of a root folder.

@@ -9,6 +9,7 @@ use camino::Utf8PathBuf;
 use download::Downloader;
 use package::Cancel;
 use package::id::{PackageName, Variant};
+use package::lock::Lock;
 use url::Url;
 
 use crate::bootstrap::{self, Bootstrap, BootstrapError};
@@ -25,7 +26,6 @@ use crate::schedule::{self, Outcome};
 use crate::source::{SourceCache, SourceContext};
 use crate::tree::{Component, LoadError, PackageKey, Tree};
 use crate::worker::{WorkError, Worker};
-use package::lock::Lock;
 
 /// Lines of a failed script's log that are shown.
 const LOG_LINES: usize = 20;
@@ -324,6 +324,7 @@ impl Session {
 
     /// Gets every source of the plan into the cache.
     pub fn fetch(&self, plan: &Plan, observer: &dyn Observer) -> Report {
+        self.sweep_sources();
         let needs = plan.order.iter().map(|key| (key.clone(), BTreeSet::new())).collect();
         self.run(plan, &needs, observer, |worker, key| {
             if !self.tree.components[key].info.sources.is_empty() {
@@ -342,12 +343,14 @@ impl Session {
         let _guard = self.lock(&|| observer.event(&Event::Waiting))?;
         let is_missing =
             |key: &PackageKey| self.cache.lookup(&plan.identities[key].id, &key.variant).is_none();
-        if plan.order.iter().any(is_missing) {
+        let is_any_missing = plan.order.iter().any(is_missing);
+        if is_any_missing {
             sandbox::probe(&self.options.cancel)?;
         }
-        if self.cache.work().exists() {
-            // An earlier build failed, or did not come to its end.
+        // Where there is work, an earlier build failed or did not come to its end.
+        if is_any_missing || self.cache.work().exists() {
             self.cache.sweep().map_err(cache_error)?;
+            self.sweep_sources();
         }
         let needs = plan
             .order
@@ -369,6 +372,12 @@ impl Session {
             }
         }
         Ok(report)
+    }
+
+    /// Removes what killed fetches left, if that can be: it is only waste, and the cache may be one
+    /// that this user can read and not write.
+    fn sweep_sources(&self) {
+        drop(self.sources.cache.sweep());
     }
 
     fn lock(&self, wait: &dyn Fn()) -> Result<Lock, SessionError> {

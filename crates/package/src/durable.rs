@@ -88,6 +88,22 @@ impl Drop for Staging {
     }
 }
 
+/// Deletes what was not finished in `folder`. Only for who knows that nobody is at work there.
+pub fn sweep(folder: &Utf8Path) -> io::Result<()> {
+    let entries = match fs_err::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        if let Some(name) = entry?.file_name().to_str()
+            && name.starts_with(TEMPORARY)
+        {
+            remove_tree(&folder.join(name))?;
+        }
+    }
+    Ok(())
+}
+
 /// Deletes a folder, if it is there, whatever a build left in it: folders that nobody may write to,
 /// or thousands of them inside each other.
 pub fn remove_tree(path: &Utf8Path) -> io::Result<()> {

@@ -10,14 +10,18 @@ use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use package::Cancel;
-use package::durable::Staging;
+use package::durable::{self, Staging};
 use package::lock::{Lock, LockError};
 
 use super::context::SourceContext;
 use super::error::{Action, SourceError, SourceFault};
 use super::spec::SourceSpec;
 use super::{cargo, deb, git, npm, pypi, url};
+use crate::cache::{LOCK, sweep_each};
 use crate::platform;
+
+/// The lock that everybody shares who has an item.
+const IN_USE: &str = "in-use";
 
 /// The cache of sources below one folder.
 #[derive(Debug, Clone)]
@@ -67,6 +71,27 @@ impl SourceCache {
         result.map_err(|fault| SourceError::new(Action::CheckOut, spec, fault))
     }
 
+    /// Fetches the source and lays it out as the folder `target`, unless it is there. One caller does
+    /// it, others wait.
+    pub(crate) fn checkout_once(
+        &self,
+        spec: &SourceSpec,
+        context: &SourceContext<'_>,
+        target: &Utf8Path,
+    ) -> Result<(), SourceError> {
+        if target.exists() {
+            return Ok(());
+        }
+        let lock = target.with_file_name(LOCK);
+        let _lock = wait_for(Lock::take(&lock, context.cancel, &|| {}))
+            .map_err(|fault| SourceError::new(Action::CheckOut, spec, fault))?;
+        if target.exists() {
+            return Ok(());
+        }
+        self.fetch(spec, context)?;
+        self.checkout(spec, context, target)
+    }
+
     fn checkout_new(
         &self,
         spec: &SourceSpec,
@@ -100,12 +125,44 @@ impl SourceCache {
         Staging::within(&parent)
     }
 
-    /// Waits until nobody else has the item, and keeps it until the result is dropped.
-    pub(super) fn lock(&self, item: &str, cancel: &Cancel) -> Result<Lock, SourceFault> {
-        Lock::take(&self.root.join("locks").join(item), cancel, &|| {}).map_err(|error| match error
-        {
-            LockError::Io(error) => error.into(),
-            LockError::Cancelled(cancelled) => cancelled.into(),
+    /// Waits until nobody else has the item, and keeps it until the result is dropped. Whatever is
+    /// written into the cache is written by somebody who has an item.
+    pub(super) fn lock(&self, item: &str, cancel: &Cancel) -> Result<Held, SourceFault> {
+        let locks = self.root.join("locks");
+        Ok(Held {
+            _cache: wait_for(Lock::share(&locks.join(IN_USE), cancel, &|| {}))?,
+            _item: wait_for(Lock::take(&locks.join(item), cancel, &|| {}))?,
         })
     }
+
+    /// Removes what fetches that were killed left half done, unless somebody is fetching.
+    pub(crate) fn sweep(&self) -> io::Result<()> {
+        let lock = self.root.join("locks").join(IN_USE);
+        // Without the lock nobody ever fetched anything.
+        if !lock.exists() {
+            return Ok(());
+        }
+        let Some(_alone) = Lock::try_take(&lock)? else {
+            return Ok(());
+        };
+        for name in ["work", "git", "crate"] {
+            durable::sweep(&self.root.join(name))?;
+        }
+        sweep_each(&self.root.join("sha256"))?;
+        sweep_each(&self.root.join("sha1"))
+    }
+}
+
+/// An item of the cache, and with it the cache itself, which nobody sweeps meanwhile.
+#[derive(Debug)]
+pub(super) struct Held {
+    _cache: Lock,
+    _item: Lock,
+}
+
+fn wait_for(lock: Result<Lock, LockError>) -> Result<Lock, SourceFault> {
+    lock.map_err(|error| match error {
+        LockError::Io(error) => error.into(),
+        LockError::Cancelled(cancelled) => cancelled.into(),
+    })
 }
