@@ -24,6 +24,8 @@ pub(super) fn program(name: &str, root: &Utf8Path) -> Program {
         .args(["--exact", concat!(module_path!(), "::be_a_program")].map(strip_crate))
         .args(["--nocapture", "--test-threads=1"])
         .env(VARIABLE, name)
+        // Where a call fails on purpose, finding the lines of a backtrace takes longest.
+        .env("RUST_BACKTRACE", "0")
         .cwd(root)
 }
 
@@ -49,6 +51,7 @@ fn be_a_program() {
         "children" => children(),
         "writes" => writes(),
         "names" => names(),
+        "syncs" => syncs(),
         "reader" => reader(),
         "nothing" => {}
         "endless" => loop {
@@ -224,7 +227,18 @@ fn names() {
     renameat2(AT_FDCWD, "../../top", AT_FDCWD, "again", flags).unwrap();
     fs_err::set_permissions("f", Permissions::from_mode(0o711)).unwrap();
     fs_err::remove_dir_all("f").unwrap();
-    fs_err::write(std::env::temp_dir().join("outside-of-the-root"), "ignored").unwrap();
+    // Outside of the root nothing is of interest.
+    tempfile::tempfile().unwrap().write_all(b"ignored").unwrap();
+    drop(tempfile::NamedTempFile::new().unwrap());
+}
+
+fn syncs() {
+    let mut file = OpenOptions::new().write(true).open("file").unwrap();
+    file.write_all(b"new").unwrap();
+    file.set_permissions(Permissions::from_mode(0o600)).unwrap();
+    file.sync_data().unwrap();
+    fs_err::create_dir("made").unwrap();
+    nix::unistd::syncfs(&file).unwrap();
 }
 
 fn reader() {

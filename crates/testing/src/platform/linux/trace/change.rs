@@ -119,7 +119,7 @@ pub enum Change {
         /// The bits.
         mode: u32,
     },
-    /// Owner, times or extended attributes, of which the model of a disk knows nothing.
+    /// Times, or attributes of a link, of which the model of a disk knows nothing.
     Attributes {
         /// The file.
         file: FileId,

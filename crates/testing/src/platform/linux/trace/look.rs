@@ -48,8 +48,19 @@ enum Plan {
         what: What,
     },
     MakeUnnamed,
+    /// Permission bits, or an owner or an access list, which change them.
+    Attributes {
+        file: FileId,
+        reach: Utf8PathBuf,
+        follow: bool,
+    },
     /// A write of which nobody wants to know the bytes.
     Written,
+    /// The file gets the content of another.
+    Copied {
+        file: FileId,
+        fd: i32,
+    },
     Write {
         file: FileId,
         fd: i32,
@@ -127,6 +138,7 @@ impl Watch {
             "link" | "linkat" => self.link(call),
             "rename" | "renameat" | "renameat2" => self.rename(call),
             "unlink" | "unlinkat" | "rmdir" => self.remove(call),
+            "ioctl" if call.args[1] == libc::FICLONE => self.copy(call),
             "mmap" | "ioctl" | "bind" | "io_uring_setup" => self.hidden(call).map(|()| None),
             _ if call.kind == Kind::Read => self.read(call),
             _ => self.attributes(call),
@@ -247,6 +259,15 @@ impl Watch {
         Ok(Some(self.seen(call, Class::Change, &text, plan)))
     }
 
+    /// A copy that shares its blocks with the original; most file systems cannot.
+    fn copy(&mut self, call: Request) -> io::Result<Option<Seen>> {
+        let fd = call.int(0);
+        let Some(path) = place::of_fd(call.pid, fd) else { return Ok(None) };
+        let Some(relative) = self.below(&path).map(str::to_owned) else { return Ok(None) };
+        let file = self.id(&place::handle(call.pid, fd), true)?;
+        Ok(Some(self.seen(call, Class::Change, &relative, Plan::Copied { file, fd })))
+    }
+
     fn by_fd(&mut self, call: Request) -> io::Result<Option<Seen>> {
         let fd = call.int(0);
         let Some(path) = place::of_fd(call.pid, fd) else { return Ok(None) };
@@ -266,15 +287,11 @@ impl Watch {
             "ftruncate" => {
                 (Class::Change, Plan::Known(Change::Resize { file, length: call.args[1] }))
             }
-            "fchmod" => {
-                let mode = call.int(1).cast_unsigned() & 0o7777;
-                (Class::Change, Plan::Known(Change::Mode { file, mode }))
-            }
             "fallocate" => {
                 let size = handle.metadata()?.len();
                 (Class::Change, Plan::Known(allocate(call, &path, file, size)?))
             }
-            _ => (Class::Change, Plan::Known(Change::Attributes { file })),
+            _ => (Class::Change, Plan::Attributes { file, reach: handle, follow: true }),
         };
         Ok(Some(self.seen(call, class, &relative, plan)))
     }
@@ -409,16 +426,14 @@ impl Watch {
         let Some(place) = place::resolve(call.pid, fd, &text, follow) else { return Ok(None) };
         let Some(relative) = self.below(place.path()).map(str::to_owned) else { return Ok(None) };
         let reach = place.reach(call.pid);
-        let plan = match self.ids.of(&reach, matches!(place, Place::Open(..)))? {
-            None => Plan::Nothing,
-            Some(file) => Plan::Known(match call.name {
-                "truncate" => Change::Resize { file, length: call.args[1] },
-                "chmod" => Change::Mode { file, mode: call.int(1).cast_unsigned() & 0o7777 },
-                "fchmodat" | "fchmodat2" => {
-                    Change::Mode { file, mode: call.int(2).cast_unsigned() & 0o7777 }
-                }
-                _ => Change::Attributes { file },
-            }),
+        let follow = matches!(place, Place::Open(..));
+        let plan = match (self.ids.of(&reach, follow)?, call.name) {
+            (None, _) => Plan::Nothing,
+            (Some(file), "truncate") => Plan::Known(Change::Resize { file, length: call.args[1] }),
+            (Some(file), "utime" | "utimes" | "futimesat" | "utimensat") => {
+                Plan::Known(Change::Attributes { file })
+            }
+            (Some(file), _) => Plan::Attributes { file, reach, follow },
         };
         Ok(Some(self.seen(call, Class::Change, &relative, plan)))
     }
@@ -528,6 +543,19 @@ impl Watch {
                 let (file, mode) = self.ids.made(&place::handle(pid, fd), true)?;
                 text.push_str(" (a file without a name)");
                 Change::MakeUnnamed { file, mode }
+            }
+            Plan::Attributes { file, reach, follow } => {
+                let found = if follow { reach.metadata() } else { reach.symlink_metadata() }?;
+                if found.is_symlink() {
+                    Change::Attributes { file }
+                } else {
+                    Change::Mode { file, mode: found.mode() & 0o7777 }
+                }
+            }
+            Plan::Copied { file, fd } => {
+                let bytes = fs_err::read(place::handle(pid, fd))?;
+                text = format!("{text} ({} bytes copied)", bytes.len());
+                Change::Write { file, offset: 0, bytes }
             }
             Plan::Write { file, fd, offset, from, durable } => {
                 let length = usize::try_from(result).map_err(io::Error::other)?;

@@ -3,6 +3,7 @@
 //! A call that is in none of the lists is unknown on purpose: a run that makes it fails, rather than
 //! that a change of files goes by unseen.
 
+use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// The number of the first call of [`LATER`].
@@ -40,10 +41,11 @@ fn table() -> Vec<(&'static str, Kind)> {
         (READ, Kind::Read),
         (CHANGE, Kind::Change),
     ];
-    let kind = |name: &str| {
-        let is_in = |list: &str| list.split_whitespace().any(|word| word == name);
-        lists.iter().find(|(list, _)| is_in(list)).map_or(Kind::Unknown, |(_, kind)| *kind)
-    };
+    let kinds: HashMap<&str, Kind> = lists
+        .into_iter()
+        .flat_map(|(list, kind)| list.split_whitespace().map(move |name| (name, kind)))
+        .collect();
+    let kind = |name: &str| kinds.get(name).copied().unwrap_or(Kind::Unknown);
     names.into_iter().map(|name| (name, kind(name))).collect()
 }
 

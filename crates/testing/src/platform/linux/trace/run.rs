@@ -7,8 +7,10 @@
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -27,8 +29,9 @@ use super::numbers::{self, Kind};
 use super::place::Ids;
 use super::{Calls, Outcome, Program};
 
-/// Waits for a line, so that nothing of the program happens before it is traced.
-const START: &str = r#"read -r line && exec "$@" </dev/null"#;
+/// Says that it runs and waits until it is traced, so that the next program that takes its place is
+/// the one that is meant, and nothing of that happens unseen.
+const START: &str = r#"echo >&0 && read -r line && exec "$@" </dev/null"#;
 
 /// What a run is for.
 #[derive(Clone, Copy, Debug)]
@@ -79,8 +82,11 @@ fn trace(program: &Program, watch: Watch, goal: Goal) -> io::Result<Finished> {
     if let Some(cwd) = &program.cwd {
         command.current_dir(cwd);
     }
-    command.stdin(Stdio::piped()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
-    let mut child = command.process_group(0).spawn()?;
+    let (mut ours, theirs) = UnixStream::pair()?;
+    command.stdin(OwnedFd::from(theirs)).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+    let child = command.process_group(0).spawn()?;
+    // Only the child has the other end now: if it ends, so does what can be read.
+    drop(command);
     let main = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
     let mut tracer = Tracer {
         watch,
@@ -113,8 +119,10 @@ fn trace(program: &Program, watch: Watch, goal: Goal) -> io::Result<Finished> {
         }
         late
     });
-    let followed = ptrace::seize(main, options).map_err(io::Error::from).and_then(|()| {
-        child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(b"\n"))?;
+    let mut line = [0];
+    let followed = ours.read_exact(&mut line).and_then(|()| {
+        ptrace::seize(main, options)?;
+        ours.write_all(&line)?;
         tracer.follow()
     });
     tracer.drain();

@@ -1,0 +1,208 @@
+//! Promise: whatever happens at whatever moment, a host is whole in the old generation or the new.
+//!
+//! Each operation is recorded, and every state that a crash of the machine could leave is built and
+//! set right; the real program is killed before every change; and every call is made to fail.
+
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod operations;
+mod view;
+mod world;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use testing::crash;
+use testing::disk::{Disk, Roots};
+use testing::trace::{self, Calls, Errno};
+
+use operations::Operation;
+use view::View;
+
+/// Random choices of lost changes at each sync.
+const SEEDS: u64 = 8;
+
+/// What a host looks like before and after an operation that nothing disturbs.
+struct Known {
+    base: Disk,
+    before: View,
+    after: View,
+}
+
+fn known(operation: &Operation) -> Known {
+    let base = Disk::read(&operation.world.root).unwrap();
+    let before = View::of(&operation.world.root);
+    let done = trace::record(&operation.program, &operation.world.root).unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let after = View::of(&operation.world.root);
+    assert!(operation.changes_nothing_live || before.live != after.live, "nothing happened");
+    base.write(&operation.world.root, Roots::Keep).unwrap();
+    Known { base, before, after }
+}
+
+/// Every state that a crash may leave is whole at once, and whole and clean after `setup`; once the
+/// program said that it is done, the new state is there to stay.
+fn survives_crashes(operation: &Operation) {
+    let world = &operation.world;
+    let known = known(operation);
+    let record = trace::record(&operation.program, &world.root).unwrap();
+    let states = crash::states(&record, &known.base, SEEDS);
+    let count = AtomicUsize::new(0);
+    let queue = std::sync::Mutex::new(states);
+    let worker = |at: usize| {
+        let place = world.folder.join(format!("crashed-{at}"));
+        loop {
+            let Some(state) = queue.lock().unwrap().next() else { break };
+            count.fetch_add(1, Ordering::Relaxed);
+            state.write(&place).unwrap();
+            let is_done = state.calls == record.calls.len();
+            let says = || format!("{state}\n{}", record.text());
+            known.check(operation, &View::of(&place), is_done, &says);
+            world.setup(&place).unwrap_or_else(|error| panic!("setup: {error}\n{}", says()));
+            let view = View::of(&place);
+            known.check(operation, &view, is_done || operation.setup_completes, &says);
+            view.assert_clean(&world.host(&place), &says);
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| worker(0));
+        worker(1);
+    });
+    let count = count.into_inner();
+    assert!(count > record.calls.len(), "only {count} states of {} calls", record.calls.len());
+    println!("{count} crash states of {} calls", record.calls.len());
+}
+
+/// The real program, killed before each change: the same; and a second try does the job.
+fn survives_kills(operation: &Operation) {
+    let (world, known) = (&operation.world, known(operation));
+    for n in 0.. {
+        let outcome = trace::kill_at(&operation.program, &world.root, n).unwrap();
+        let Some(hit) = &outcome.hit else {
+            assert!(n > 3, "only {n} calls");
+            break;
+        };
+        let says = || format!("killed at {n}: {hit}");
+        known.check(operation, &View::of(&world.root), false, &says);
+        if n % 2 == 0 {
+            world.setup(&world.root).unwrap_or_else(|error| panic!("setup: {error}\n{}", says()));
+            let view = View::of(&world.root);
+            known.check(operation, &view, operation.setup_completes, &says);
+            view.assert_clean(&world.host(&world.root), &says);
+        }
+        world.run_again(operation, &says);
+        let view = View::of(&world.root);
+        known.check(operation, &view, true, &says);
+        view.assert_clean(&world.host(&world.root), &says);
+        known.base.write(&world.root, Roots::Keep).unwrap();
+    }
+}
+
+/// Each call fails once with each error: a clear message, what was live is live, and a second try
+/// does the job.
+fn survives_faults(operation: &Operation) {
+    let (world, known) = (&operation.world, known(operation));
+    let faults = [
+        (Errno::ENOSPC, Calls::Changes, "No space left on device"),
+        (Errno::EIO, Calls::All, "Input/output error"),
+        (Errno::EACCES, Calls::All, "Permission denied"),
+        (Errno::EMFILE, Calls::All, "Too many open files"),
+    ];
+    for (errno, calls, text) in faults {
+        for n in 0.. {
+            let outcome = trace::fail_at(&operation.program, &world.root, n, errno, calls).unwrap();
+            let Some(hit) = &outcome.hit else {
+                assert!(n > 3, "only {n} calls can fail with {errno}");
+                break;
+            };
+            let stderr = String::from_utf8_lossy(&outcome.stderr);
+            let says = || format!("{errno} at {n}: {hit}\nstderr: {stderr}");
+            assert!(!stderr.contains("panicked"), "{}", says());
+            let view = View::of(&world.root);
+            match outcome.status.code() {
+                // Something that does not matter failed, or was tried again.
+                Some(0) => known.check(operation, &view, true, &says),
+                Some(1) => {
+                    assert!(
+                        stderr.starts_with("error: ") || stderr.contains("\nerror: "),
+                        "{}",
+                        says()
+                    );
+                    assert!(stderr.contains(text), "{}", says());
+                    if !operation.setup_completes {
+                        assert_eq!(view.live, known.before.live, "{}", says());
+                    }
+                    known.check(operation, &view, false, &says);
+                }
+                code => panic!("exit code {code:?}: {}", says()),
+            }
+            world.run_again(operation, &says);
+            let view = View::of(&world.root);
+            known.check(operation, &view, true, &says);
+            view.assert_clean(&world.host(&world.root), &says);
+            known.base.write(&world.root, Roots::Keep).unwrap();
+        }
+    }
+}
+
+impl Known {
+    /// The view is the old one or the new one, and the new one if it must be.
+    fn check(
+        &self,
+        operation: &Operation,
+        view: &View,
+        must_be_new: bool,
+        says: &dyn Fn() -> String,
+    ) {
+        if must_be_new {
+            assert_eq!(view.live, self.after.live, "not the new state: {}", says());
+            assert_eq!(view.packages, self.after.packages, "not the new packages: {}", says());
+            return;
+        }
+        let is_one = view.live == self.before.live || view.live == self.after.live;
+        assert!(
+            is_one,
+            "neither old nor new: {}\nold: {:#?}\nnew: {:#?}\nfound: {:#?}",
+            says(),
+            self.before.live,
+            self.after.live,
+            view.live
+        );
+        let _ = operation;
+        for id in self.before.packages.intersection(&self.after.packages) {
+            assert!(view.packages.contains(id), "{id} is gone: {}", says());
+        }
+        for id in &view.packages {
+            let is_known = self.before.packages.contains(id) || self.after.packages.contains(id);
+            assert!(is_known, "{id} came from nowhere: {}", says());
+        }
+    }
+}
+
+macro_rules! operations {
+    ($($name:ident),* $(,)?) => {
+        mod crashes {
+            $(#[test] fn $name() { super::survives_crashes(&super::operations::$name()); })*
+        }
+        mod kills {
+            $(#[test] fn $name() { super::survives_kills(&super::operations::$name()); })*
+        }
+        mod faults {
+            $(#[test] fn $name() { super::survives_faults(&super::operations::$name()); })*
+        }
+    };
+}
+
+operations!(
+    first_activation,
+    activation,
+    swap,
+    rollback,
+    role_change,
+    add,
+    fetch,
+    remove,
+    collect,
+    bootstrap,
+    take_over,
+);
