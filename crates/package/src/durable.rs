@@ -75,6 +75,15 @@ impl Staging {
         Ok(Self { folder })
     }
 
+    /// The folder beside `path` that grows to be it: whoever asks holds the lock of that name, makes the
+    /// folder, and can rename it within the one directory that holds both.
+    pub fn of(path: &Utf8Path) -> io::Result<Self> {
+        let name = path.file_name().unwrap_or_default();
+        let folder = parent(path).join(format!("{TEMPORARY}{name}"));
+        remove_tree(&folder)?;
+        Ok(Self { folder })
+    }
+
     /// The folder.
     pub fn path(&self) -> &Utf8Path {
         &self.folder

@@ -8,6 +8,7 @@ pub mod late;
 use std::collections::BTreeSet;
 
 use camino::Utf8Path;
+use package::durable::Staging;
 use package::{PackageId, durable};
 
 use crate::generation;
@@ -120,12 +121,12 @@ impl Host {
         let bytes = repository.text(&path, &self.store.scratch()?, job.cancel)?;
         let files = late::bind(&bytes, config)
             .map_err(|source| SetupError::Late { path: path.into(), source })?;
-        let staging = self.store.stage()?;
-        let folder = staging.path().join(id.to_string());
-        late::write(&folder, &files)?;
-        self.store.adopt_at(&folder, id, job.cancel)?;
+        let staging = Staging::of(&self.store.path(id))?;
+        let folder = staging.path();
+        late::write(folder, &files)?;
+        self.store.adopt_at(folder, id, job.cancel)?;
         if self.store.contains(id)? {
-            let (made, known) = (self.store.digest_at(&folder, id)?, self.store.digest(id)?);
+            let (made, known) = (self.store.digest_at(folder, id)?, self.store.digest(id)?);
             if made == known {
                 return Ok(id.clone());
             }
@@ -135,7 +136,7 @@ impl Host {
             }
             self.store.remove(id)?;
         }
-        self.store.publish(id, &folder)?;
+        self.store.publish(id, &staging)?;
         Ok(id.clone())
     }
 }

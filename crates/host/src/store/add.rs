@@ -2,11 +2,12 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use package::archive::{self, Format, UnpackOptions, Unpacked};
+use package::durable::Staging;
 use package::manifest::MANIFEST;
 use package::sign::PublicKey;
 use package::{Cancel, PackageId, Sha256, durable};
 
-use super::{MADE_MANIFEST, Staging, Store, StoreError, several, unpacked};
+use super::{MADE_MANIFEST, Store, StoreError, several, unpacked};
 use crate::event::{Event, Observer};
 use crate::platform;
 
@@ -77,10 +78,10 @@ impl Store {
             // What is unpacked must be what the signature was for, even if the file changed.
             expected = expected.or(Some(manifest.digest()));
         }
-        let staging = Staging::new(&self.folder)?;
-        let folder = staging.path().join(id.to_string());
+        let staging = Staging::of(&self.path(id))?;
+        let folder = staging.path();
         let options = UnpackOptions { expected, cancel: cancel.clone(), ..Default::default() };
-        let Unpacked { manifest, verified } = archive::unpack(archive, &folder, &options)?;
+        let Unpacked { manifest, verified } = archive::unpack(archive, folder, &options)?;
         if !verified {
             if manifest.get(MADE_MANIFEST).is_some() {
                 return Err(StoreError::Reserved { archive: archive.to_owned() });
@@ -92,19 +93,18 @@ impl Store {
             id: id.clone(),
             problem,
         };
-        let package = unpacked::load(&folder, id)
+        let package = unpacked::load(folder, id)
             .map_err(|error| wrong(package::causes(&error).join(": ")))?;
         if let Some(problem) = package.name_problem() {
             return Err(wrong(problem));
         }
-        self.publish(id, &folder)?;
-        Ok(staging.remove()?)
+        self.publish(id, &staging)
     }
 
-    /// Makes a complete folder on the same file system the package `id`.
-    pub(crate) fn publish(&self, id: &PackageId, folder: &Utf8Path) -> Result<(), StoreError> {
-        platform::sync_file_system(folder)?;
-        Ok(durable::rename(folder, &self.path(id))?)
+    /// Makes a complete folder the package `id`.
+    pub(crate) fn publish(&self, id: &PackageId, staging: &Staging) -> Result<(), StoreError> {
+        platform::sync_file_system(staging.path())?;
+        Ok(durable::rename(staging.path(), &self.path(id))?)
     }
 }
 

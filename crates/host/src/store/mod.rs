@@ -15,6 +15,7 @@ use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use package::archive;
+use package::durable::Staging;
 use package::lock::Lock;
 use package::manifest::{Entry, Manifest};
 use package::path::PackagePath;
@@ -117,12 +118,6 @@ impl Store {
         unpacked::digest(folder, id)
     }
 
-    /// A folder on the same file system that nobody sees.
-    pub(crate) fn stage(&self) -> io::Result<Staging> {
-        fs_err::create_dir_all(&self.folder)?;
-        Staging::new(&self.folder)
-    }
-
     /// A path for a file that is read at once and removed.
     pub(crate) fn scratch(&self) -> io::Result<Utf8PathBuf> {
         fs_err::create_dir_all(&self.folder)?;
@@ -134,11 +129,9 @@ impl Store {
         if !self.contains(id)? {
             return Err(StoreError::NotFound(id.clone()));
         }
-        let trash = Staging::new(&self.folder)?;
-        fs_err::rename(self.path(id), trash.path().join(id.to_string()))?;
-        durable::sync_directory(&self.folder)?;
-        trash.remove()?;
-        Ok(())
+        let trash = Staging::of(&self.path(id))?;
+        durable::rename(&self.path(id), trash.path())?;
+        Ok(durable::remove_tree(trash.path())?)
     }
 
     /// Removes what interrupted work left behind, unless somebody is at work.
@@ -192,38 +185,6 @@ impl Store {
 const LOCK: &str = ".lock";
 /// With the id: held by the one who adds that package.
 const PACKAGE_LOCK: &str = ".lock-";
-
-/// A folder in the store that nobody sees, gone when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Staging(Option<tempfile::TempDir>, Utf8PathBuf);
-
-impl Staging {
-    fn new(store: &Utf8Path) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix(durable::TEMPORARY).tempdir_in(store)?;
-        let path = Utf8PathBuf::from_path_buf(folder.path().to_owned())
-            .map_err(|path| io::Error::other(format!("`{}` is not UTF-8", path.display())))?;
-        Ok(Self(Some(folder), path))
-    }
-
-    pub(crate) fn path(&self) -> &Utf8Path {
-        &self.1
-    }
-
-    fn remove(mut self) -> io::Result<()> {
-        drop(self.0.take().map(tempfile::TempDir::keep));
-        durable::remove_tree(&self.1)
-    }
-}
-
-impl Drop for Staging {
-    fn drop(&mut self) {
-        if let Some(folder) = self.0.take() {
-            drop(folder.keep());
-            // Nobody sees it by its name; the next sweep tries again.
-            drop(durable::remove_tree(&self.1));
-        }
-    }
-}
 
 /// Whether there is a folder at `path`; one that cannot be asked about is an error, not an absence.
 pub(crate) fn is_folder(path: &Utf8Path) -> io::Result<bool> {

@@ -57,10 +57,10 @@ fn survives_crashes(operation: &Operation) {
             state.write(&place).unwrap();
             let is_done = state.calls == record.calls.len();
             let says = || format!("{state}\n{}", record.text());
-            known.check(operation, &View::of(&place), is_done, &says);
+            known.check(&View::of(&place), is_done, &says);
             world.setup(&place).unwrap_or_else(|error| panic!("setup: {error}\n{}", says()));
             let view = View::of(&place);
-            known.check(operation, &view, is_done || operation.setup_completes, &says);
+            known.check(&view, is_done || operation.setup_completes, &says);
             view.assert_clean(&world.host(&place), &says);
         }
     };
@@ -83,16 +83,16 @@ fn survives_kills(operation: &Operation) {
             break;
         };
         let says = || format!("killed at {n}: {hit}");
-        known.check(operation, &View::of(&world.root), false, &says);
+        known.check(&View::of(&world.root), false, &says);
         if n % 2 == 0 {
             world.setup(&world.root).unwrap_or_else(|error| panic!("setup: {error}\n{}", says()));
             let view = View::of(&world.root);
-            known.check(operation, &view, operation.setup_completes, &says);
+            known.check(&view, operation.setup_completes, &says);
             view.assert_clean(&world.host(&world.root), &says);
         }
         world.run_again(operation, &says);
         let view = View::of(&world.root);
-        known.check(operation, &view, true, &says);
+        known.check(&view, true, &says);
         view.assert_clean(&world.host(&world.root), &says);
         known.base.write(&world.root, Roots::Keep).unwrap();
     }
@@ -121,7 +121,7 @@ fn survives_faults(operation: &Operation) {
             let view = View::of(&world.root);
             match outcome.status.code() {
                 // Something that does not matter failed, or was tried again.
-                Some(0) => known.check(operation, &view, true, &says),
+                Some(0) => known.check(&view, true, &says),
                 Some(1) => {
                     assert!(
                         stderr.starts_with("error: ") || stderr.contains("\nerror: "),
@@ -132,13 +132,13 @@ fn survives_faults(operation: &Operation) {
                     if !operation.setup_completes {
                         assert_eq!(view.live, known.before.live, "{}", says());
                     }
-                    known.check(operation, &view, false, &says);
+                    known.check(&view, false, &says);
                 }
                 code => panic!("exit code {code:?}: {}", says()),
             }
             world.run_again(operation, &says);
             let view = View::of(&world.root);
-            known.check(operation, &view, true, &says);
+            known.check(&view, true, &says);
             view.assert_clean(&world.host(&world.root), &says);
             known.base.write(&world.root, Roots::Keep).unwrap();
         }
@@ -147,28 +147,14 @@ fn survives_faults(operation: &Operation) {
 
 impl Known {
     /// The view is the old one or the new one, and the new one if it must be.
-    fn check(
-        &self,
-        operation: &Operation,
-        view: &View,
-        must_be_new: bool,
-        says: &dyn Fn() -> String,
-    ) {
+    fn check(&self, view: &View, must_be_new: bool, says: &dyn Fn() -> String) {
         if must_be_new {
             assert_eq!(view.live, self.after.live, "not the new state: {}", says());
             assert_eq!(view.packages, self.after.packages, "not the new packages: {}", says());
             return;
         }
         let is_one = view.live == self.before.live || view.live == self.after.live;
-        assert!(
-            is_one,
-            "neither old nor new: {}\nold: {:#?}\nnew: {:#?}\nfound: {:#?}",
-            says(),
-            self.before.live,
-            self.after.live,
-            view.live
-        );
-        let _ = operation;
+        assert!(is_one, "neither old nor new: {}\n{:#?}", says(), view.differing(&self.after));
         for id in self.before.packages.intersection(&self.after.packages) {
             assert!(view.packages.contains(id), "{id} is gone: {}", says());
         }

@@ -1,8 +1,10 @@
 //! Everything that changes a host, each on a host that is ready for it.
 
+use camino::Utf8Path;
 use testing::files::write_files;
 use testing::trace::Program;
 
+use crate::view;
 use crate::world::World;
 
 /// One operation of the real program.
@@ -91,44 +93,46 @@ pub(crate) fn collect() -> Operation {
     Operation { changes_nothing_live: true, ..operation }
 }
 
-/// The files of an install root that the reference, or an archive of it, made of packages.
-fn as_the_reference_made_it(world: &World, ids: &[(&str, &str)]) {
+/// Makes the install root what the reference would have made of the same packages: real folders and
+/// files instead of links into a generation.
+fn as_the_reference_makes_it(world: &World, ids: &[&str]) {
+    world.activate(ids);
     let root = &world.root;
-    for folder in ["bin", "etc", "include", "lib", "lib/shared", "active", "dcos.target.wants"] {
-        fs_err::create_dir_all(root.join(folder)).unwrap();
+    for name in view::NAMES {
+        fs_err::remove_file(root.join(name)).unwrap();
+        fs_err::rename(root.join("current").join(name), root.join(name)).unwrap();
     }
-    for (name, version) in ids {
-        let package = root.join(format!("packages/{name}--{version}"));
-        let links = [
-            (format!("bin/{name}"), format!("bin/{name}")),
-            (format!("etc/{name}.conf"), format!("etc/{name}.conf")),
-            (format!("lib/{name}"), format!("lib/{name}")),
-            (format!("lib/shared/{name}"), format!("lib/shared/{name}")),
-            (
-                format!("dcos.target.wants/{name}.service"),
-                format!("dcos.target.wants/{name}.service"),
-            ),
-            (format!("active/{name}"), String::new()),
-        ];
-        for (link, target) in links {
-            let target = if target.is_empty() { package.clone() } else { package.join(target) };
-            fs_err::os::unix::fs::symlink(target, root.join(link)).unwrap();
+    absolute_links(root, root);
+    fs_err::remove_file(root.join("current")).unwrap();
+    for folder in ["generations", "log"] {
+        fs_err::remove_dir_all(root.join(folder)).unwrap();
+    }
+}
+
+/// Makes every link below `folder` lead straight to its file, but not those inside packages.
+fn absolute_links(root: &Utf8Path, folder: &Utf8Path) {
+    for entry in folder.read_dir_utf8().unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        let metadata = fs_err::symlink_metadata(path).unwrap();
+        if metadata.is_dir() && entry.file_name() != "packages" {
+            absolute_links(root, path);
+        } else if metadata.is_symlink() {
+            let target = path.read_link_utf8().unwrap().into_string();
+            if let Some((_, inside)) = target.split_once("../active/") {
+                let (name, rest) = inside.split_once('/').unwrap();
+                let package = root.join("active").join(name).read_link_utf8().unwrap();
+                fs_err::remove_file(path).unwrap();
+                fs_err::os::unix::fs::symlink(package.join(rest), path).unwrap();
+            }
         }
     }
-    let files = [
-        ("environment", "# theirs\n"),
-        ("environment.export", "# theirs\n"),
-        ("active.buildinfo.full.json", "{}"),
-        ("etc/dcos-service-configuration.json", "{}"),
-    ];
-    write_files(root, &files.map(|(path, content)| (path, content, 0o644))).unwrap();
 }
 
 /// An install root that was just unpacked: `setup` gets what is missing and makes it live.
 pub(crate) fn bootstrap() -> Operation {
     let world = World::new();
     world.add(&["a--1"]);
-    as_the_reference_made_it(&world, &[("a", "1")]);
+    as_the_reference_makes_it(&world, &["a--1"]);
     fs_err::write(world.root.join("bootstrap"), "").unwrap();
     let url = format!("file://{}\n", world.folder.join("repository"));
     world.config("setup-flags/repository-url", &url);
@@ -145,6 +149,6 @@ pub(crate) fn bootstrap() -> Operation {
 pub(crate) fn take_over() -> Operation {
     let world = World::new();
     world.add(&["a--1", "b--1", "a--2"]);
-    as_the_reference_made_it(&world, &[("a", "1"), ("b", "1")]);
+    as_the_reference_makes_it(&world, &["a--1", "b--1"]);
     Operation::new(world, &["activate", "a--2", "b--1"])
 }

@@ -8,7 +8,7 @@ use host::Host;
 use package::{Cancel, PackageId};
 
 /// The names in the install root that show what is live.
-const NAMES: [&str; 9] = [
+pub(crate) const NAMES: [&str; 9] = [
     "active",
     "active.buildinfo.full.json",
     "bin",
@@ -43,6 +43,14 @@ impl View {
             Err(error) => panic!("{error}"),
         };
         Self { live, packages }
+    }
+
+    /// What this view shows that `other` does not.
+    pub(crate) fn differing(&self, other: &Self) -> BTreeMap<&str, &str> {
+        let live = self.live.iter();
+        live.filter(|(path, content)| other.live.get(*path) != Some(*content))
+            .map(|(path, content)| (path.as_str(), content.as_str()))
+            .collect()
     }
 
     /// Every package is whole, and nothing half made is left.
