@@ -69,6 +69,13 @@ impl Repository {
         url
     }
 
+    /// Where a file lies, if the repository is a folder of this machine.
+    fn local(&self, url: &Url) -> Option<Utf8PathBuf> {
+        // The conversion looks at the host alone: any server called `localhost` would do.
+        let path = (url.scheme() == "file").then(|| url.to_file_path().ok())?;
+        path.and_then(|path| Utf8PathBuf::try_from(path).ok())
+    }
+
     /// The address without secrets.
     fn shown(&self) -> String {
         download::redacted(&self.base)
@@ -124,9 +131,9 @@ impl Store {
         let mut missing = None;
         for ending in ENDINGS {
             let url = repository.url(&format!("packages/{}/{id}.{ending}", id.name()));
-            let result = match url.to_file_path().ok().map(Utf8PathBuf::try_from) {
-                Some(Ok(archive)) => self.add_local(id, &archive, &url, trust, cancel),
-                _ => self.download(repository, id, &url, ending, trust, cancel, observer),
+            let result = match repository.local(&url) {
+                Some(archive) => self.add_local(id, &archive, &url, trust, cancel),
+                None => self.download(repository, id, &url, ending, trust, cancel, observer),
             };
             match result {
                 Err(StoreError::Download(error)) if error.is_missing() => missing = Some(error),

@@ -161,6 +161,18 @@ fn a_package_comes_from_a_folder_by_an_absolute_or_a_relative_path() {
 }
 
 #[test]
+fn a_server_on_this_machine_is_asked_and_its_path_is_not_a_local_one() {
+    let remote = Remote::new();
+    let world = &remote.world;
+    remote.server.on(ZST, [Answer::file(remote.package(1))]);
+    let url = remote.server.url("/repo").replace("127.0.0.1", "localhost");
+    let repository = Repository::parse(&url, &world.top).unwrap().with_downloader(downloader());
+    let id = "a--1".parse().unwrap();
+    world.host.store.fetch(&repository, &id, &Trust::default(), &world.cancel, &Silent).unwrap();
+    assert_eq!(remote.requests(), [ZST]);
+}
+
+#[test]
 fn a_body_that_is_cut_and_an_error_in_between_are_overcome() {
     let remote = Remote::new();
     let package = remote.package(1);
