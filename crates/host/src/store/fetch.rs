@@ -204,7 +204,9 @@ impl Store {
             }
             // The start that an earlier run left may have been of another file: that is gone now.
             match added {
-                Err(StoreError::Unpack(_) | StoreError::Wrong { .. }) if fetched.inherited => {}
+                Err(
+                    StoreError::Unpack(_) | StoreError::Wrong { .. } | StoreError::Signature { .. },
+                ) if fetched.inherited => {}
                 Err(source) => {
                     let (url, source) = (download::redacted(url), Box::new(source));
                     return Err(StoreError::Downloaded { url, source });

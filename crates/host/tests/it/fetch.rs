@@ -227,6 +227,22 @@ fn signature(pair: &KeyPair, archive: &Utf8PathBuf) -> String {
 }
 
 #[test]
+fn a_start_of_another_file_is_thrown_away_when_a_signature_tells() {
+    let remote = Remote::new();
+    let pair = KeyPair::generate(None).unwrap();
+    let trust = Trust { key: Some(PublicKey::parse(&pair.public).unwrap()), digest: None };
+    let minisig = format!("{ZST}.minisig");
+    remote.server.on(ZST, [Answer::file(remote.package(1)).cut_after(30_000), Answer::status(403)]);
+    remote.fetch_trusting(&trust).unwrap_err();
+    let new = remote.package(2);
+    let archive = remote.world.top.join("archives/a--1.tar.zst");
+    remote.server.on(&minisig, [Answer::file(signature(&pair, &archive))]);
+    remote.server.on(ZST, [Answer::file(new)]);
+    remote.fetch_trusting(&trust).unwrap();
+    assert_eq!(remote.world.stored(), ["a--1"]);
+}
+
+#[test]
 fn a_signature_is_fetched_and_must_be_good() {
     let remote = Remote::new();
     let (ours, theirs) = (KeyPair::generate(None).unwrap(), KeyPair::generate(None).unwrap());
