@@ -6,7 +6,7 @@ use camino::Utf8Path;
 use package::durable;
 
 use crate::event::Event;
-use crate::generation;
+use crate::generation::{self, Generation, GenerationError};
 use crate::history::{Entry, What};
 use crate::host::{Host, HostLock, Job};
 use crate::observe::ObserveError;
@@ -44,6 +44,7 @@ impl Host {
         job: &Job<'_>,
     ) -> Result<(), ExecuteError> {
         self.check_base(&plan.base)?;
+        self.check_steps(plan)?;
         if plan.is_empty() {
             return Ok(());
         }
@@ -118,6 +119,23 @@ impl Host {
             return Err(ExecuteError::Stale("a package was removed or changed"));
         }
         Ok(())
+    }
+
+    /// Makes sure that the generation that shall be live is there, or is made first.
+    fn check_steps(&self, plan: &Plan) -> Result<(), ExecuteError> {
+        let Some(to) = plan.switches_to() else {
+            return Ok(());
+        };
+        if plan.layout().is_some_and(|layout| layout.generation.number == to) {
+            return Ok(());
+        }
+        match Generation::read(&self.paths, to) {
+            Ok(_) => Ok(()),
+            Err(GenerationError::NotFound(_) | GenerationError::Incomplete { .. }) => {
+                Err(ExecuteError::Stale("the generation was removed"))
+            }
+            Err(error) => Err(ObserveError::from(error).into()),
+        }
     }
 
     /// Leaves nothing of a plan that failed, and says why it did.

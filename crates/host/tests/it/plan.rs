@@ -147,6 +147,21 @@ fn a_plan_for_packages_that_are_gone_or_others_now_is_refused() {
 }
 
 #[test]
+fn a_plan_for_a_generation_that_was_collected_is_refused() {
+    let world = two();
+    world.activate(&["a--2"]).unwrap();
+    world.activate(&["a--1", "a--2"]).unwrap_err();
+    world.add("b--1", "{}", &[]);
+    world.activate(&["a--1", "b--1"]).unwrap();
+    world.activate(&["b--1"]).unwrap();
+    // Its package is used by a younger generation, so that only the generation itself goes.
+    let plan = planned(&world, &Wanted::Generation(1));
+    world.host.collect(1, &world.job()).unwrap();
+    insta::assert_snapshot!(stale(&world, &plan), @"this host changed since the plan was made (the generation was removed); make a new plan");
+    assert_eq!(world.active(), ["b--1"]);
+}
+
+#[test]
 fn a_cancelled_switch_leaves_everything_as_it_was() {
     let world = two();
     let before = world.all();
