@@ -21,6 +21,8 @@ use crate::{platform, store};
 pub enum ExecuteError {
     #[error("this host changed since the plan was made ({0}); make a new plan")]
     Stale(&'static str),
+    #[error("the plan changes `{}`, which is not its business", .0.escape_debug())]
+    Name(String),
     #[error(transparent)]
     Observe(#[from] ObserveError),
     #[error("cannot write generation {number}; nothing changed")]
@@ -121,8 +123,17 @@ impl Host {
         Ok(())
     }
 
-    /// Makes sure that the generation that shall be live is there, or is made first.
+    /// Makes sure that only the fixed names are changed, and that the generation that shall be live
+    /// is there, or is made first.
     fn check_steps(&self, plan: &Plan) -> Result<(), ExecuteError> {
+        let fixed = paths::fixed_names(&self.distribution);
+        for step in &plan.steps {
+            if let Step::Link { name } | Step::Replace { name } = step
+                && !fixed.contains(name)
+            {
+                return Err(ExecuteError::Name(name.clone()));
+            }
+        }
         let Some(to) = plan.switches_to() else {
             return Ok(());
         };

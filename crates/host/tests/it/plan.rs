@@ -162,6 +162,22 @@ fn a_plan_for_a_generation_that_was_collected_is_refused() {
 }
 
 #[test]
+fn a_plan_that_names_anything_but_the_fixed_names_is_refused() {
+    let world = two();
+    let plan = planned(&world, &wanted(&["a--2"]));
+    for (step, name) in [("link", "../config/roles/master"), ("replace", "packages")] {
+        let mut json = serde_json::to_value(&plan).unwrap();
+        let evil = serde_json::json!({ "step": step, "name": name });
+        json["steps"].as_array_mut().unwrap().insert(0, evil);
+        let evil = Plan::parse(&serde_json::to_vec(&json).unwrap()).unwrap();
+        let before = (world.all(), world.host.history().read().unwrap());
+        let error = execute(&world, &evil).unwrap_err();
+        assert!(error.to_string().contains(name), "{error}");
+        assert_eq!((world.all(), world.host.history().read().unwrap()), before);
+    }
+}
+
+#[test]
 fn a_cancelled_switch_leaves_everything_as_it_was() {
     let world = two();
     let before = world.all();
