@@ -56,7 +56,7 @@ impl Host {
         let entry = |what| Entry::new(job.clock.now(), job.by.clone(), what);
         if let Some((from, to)) = switch {
             let reason = job.reason.clone();
-            fs_err::create_dir_all(&self.paths.root).map_err(ExecuteError::Prepare)?;
+            platform::create_folders(&self.paths.root).map_err(ExecuteError::Prepare)?;
             history
                 .append(&entry(What::Begun { from, to, reason }))
                 .map_err(ExecuteError::History)?;

@@ -110,7 +110,6 @@ impl Store {
         cancel: &Cancel,
         observer: &dyn Observer,
     ) -> Result<Added, StoreError> {
-        fs_err::create_dir_all(&self.folder)?;
         let _locks = self.work_on(id, cancel, observer)?;
         let already = self.contains(id);
         if !already {

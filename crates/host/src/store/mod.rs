@@ -20,6 +20,7 @@ use package::path::PackagePath;
 use package::{Cancel, PackageId, Sha256, durable};
 
 use crate::event::{Event, Observer};
+use crate::platform;
 
 pub use add::{Added, Trust};
 pub use error::StoreError;
@@ -117,13 +118,13 @@ impl Store {
 
     /// A folder on the same file system that nobody sees.
     pub(crate) fn stage(&self) -> io::Result<Staging> {
-        fs_err::create_dir_all(&self.folder)?;
+        platform::create_folders(&self.folder)?;
         Staging::new(&self.folder)
     }
 
     /// A path for a file that is read at once and removed.
     pub(crate) fn scratch(&self) -> io::Result<Utf8PathBuf> {
-        fs_err::create_dir_all(&self.folder)?;
+        platform::create_folders(&self.folder)?;
         Ok(self.folder.join(format!("{}scratch", durable::TEMPORARY)))
     }
 
@@ -177,6 +178,7 @@ impl Store {
         cancel: &Cancel,
         observer: &dyn Observer,
     ) -> Result<(Lock, Lock), StoreError> {
+        platform::create_folders(&self.folder)?;
         let wait = || observer.event(&Event::Waiting { what: "the store" });
         let shared = Lock::share(&self.folder.join(LOCK), cancel, &wait)?;
         let wait =

@@ -144,6 +144,66 @@ const LATE: &str = "package:
 ";
 
 #[test]
+fn modes_do_not_depend_on_the_umask() {
+    let mut listings = Vec::new();
+    for umask in ["022", "000", "077"] {
+        let world = bootstrapped();
+        let config = world.top.join("late--setup.dcos_config");
+        fs_err::write(&config, LATE).unwrap();
+        offer(&world, &config);
+        world.flag(
+            "late-config.yaml",
+            "late_bound_package_id: late--setup\nbound_values:\n  port: 8080\n",
+        );
+        world.flag("active.json", r#"["a--1", "b--1"]"#);
+        let status = child("setup::child_that_sets_up", &world.top, "", umask).status().unwrap();
+        assert!(status.success());
+        assert_eq!(world.active(), ["a--1", "b--1", "late--setup"]);
+        let listing = listing(world.root(), &[], false);
+        let modes: Vec<&str> = listing.lines().filter(|line| line.starts_with('0')).collect();
+        listings.push((umask, modes.join("\n")));
+    }
+    insta::assert_snapshot!(listings[0].1, @"
+    0755 generations/
+    0755 generations/1/
+    0755 generations/1/active/
+    0644 generations/1/active.buildinfo.full.json
+    0755 generations/1/bin/
+    0755 generations/1/dcos.target.wants/
+    0644 generations/1/environment
+    0644 generations/1/environment.export
+    0755 generations/1/etc/
+    0644 generations/1/etc/dcos-service-configuration.json
+    0644 generations/1/generation.json
+    0755 generations/1/include/
+    0755 generations/1/lib/
+    0755 log/
+    0644 log/history.jsonl
+    0755 packages/
+    0755 packages/a--1/
+    0755 packages/a--1/bin/
+    0755 packages/a--1/bin/a
+    0644 packages/a--1/manifest.json
+    0644 packages/a--1/pkginfo.json
+    0755 packages/b--1/
+    0755 packages/b--1/bin/
+    0755 packages/b--1/bin/b
+    0644 packages/b--1/manifest.json
+    0644 packages/b--1/pkginfo.json
+    0755 packages/late--setup/
+    0755 packages/late--setup/bin/
+    0755 packages/late--setup/bin/late
+    0755 packages/late--setup/etc/
+    0644 packages/late--setup/etc/late.conf
+    0644 packages/late--setup/manifest.unverified.json
+    0644 packages/late--setup/pkginfo.json
+    ");
+    for (umask, listing) in &listings[1..] {
+        assert_eq!(*listing, listings[0].1, "umask {umask}");
+    }
+}
+
+#[test]
 fn child_that_sets_up() {
     if let Some((top, _)) = told() {
         host_at(&top).setup(&top, &job(&Cancel::new())).unwrap();
