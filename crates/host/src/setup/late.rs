@@ -6,11 +6,13 @@ use std::io;
 
 use camino::Utf8Path;
 use package::PackageId;
+use package::manifest::MANIFEST;
 use package::path::{PackagePath, PathError};
 use package::pkginfo::PKGINFO;
 use serde::Deserialize;
 
 use crate::platform;
+use crate::store::MADE_MANIFEST;
 
 /// What stands before and after the name of a value.
 const START: &str = "LATE_BIND_PLACEHOLDER_START_";
@@ -68,6 +70,8 @@ pub enum LateError {
     Version(PackageId),
     #[error(transparent)]
     Path(#[from] PathError),
+    #[error("`{0}` is a name that this program keeps for itself")]
+    Reserved(PackagePath),
     #[error("`{0}` is there twice")]
     Twice(PackagePath),
     #[error("`{below}` cannot be below `{above}`, which is a file")]
@@ -108,6 +112,9 @@ pub fn bind(
     for ConfigFile { path, content, permissions } in package {
         // The reference writes paths as if the package were the root.
         let path: PackagePath = path.strip_prefix('/').unwrap_or(&path).parse()?;
+        if [MANIFEST, MADE_MANIFEST].contains(&path.as_str()) {
+            return Err(LateError::Reserved(path));
+        }
         let mode = match permissions {
             None => 0o644,
             Some(permissions) => u32::from_str_radix(&permissions, 8)

@@ -127,6 +127,28 @@ fn a_package_made_with_other_values_that_nothing_uses_is_made_anew() {
 }
 
 #[test]
+fn a_late_package_cannot_bring_a_manifest_of_its_own() {
+    // It lists only what is there, and is silent about the unit.
+    let sha256 = package::Sha256::of(b"{}");
+    let lies = format!(
+        r#"{{"format":1,"entries":{{"pkginfo.json":{{"type":"file","mode":"0644","size":2,"sha256":"{sha256}"}}}}}}"#
+    ) + "\n";
+    package::manifest::Manifest::parse(lies.as_bytes()).unwrap();
+    let world = world_with("  v: 1\n", "");
+    let mut said = Vec::new();
+    for name in ["manifest.json", "/manifest.unverified.json"] {
+        let unit = "- path: dcos.target.wants/hidden.service\n  content: x\n";
+        with_package(&world, &format!("package:\n{unit}- path: {name}\n  content: |\n    {lies}"));
+        said.push(refusal(&world));
+        assert_eq!(world.stored(), Vec::<String>::new());
+    }
+    insta::assert_snapshot!(said.join("\n"), @"
+    cannot use `packages/late/late--setup.dcos_config`: `manifest.json` is a name that this program keeps for itself
+    cannot use `packages/late/late--setup.dcos_config`: `manifest.unverified.json` is a name that this program keeps for itself
+    ");
+}
+
+#[test]
 fn hostile_yaml_is_refused() {
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {
