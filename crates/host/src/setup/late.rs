@@ -119,7 +119,7 @@ pub fn bind(
             None => 0o644,
             Some(permissions) => u32::from_str_radix(&permissions, 8)
                 .ok()
-                .filter(|mode| *mode <= 0o777)
+                .filter(|mode| *mode <= 0o777 && !permissions.starts_with('+'))
                 .ok_or_else(|| LateError::Permissions { path: path.clone(), permissions })?,
         };
         let content = fill(&path, &content, &config.bound_values, SIZE_MAX_BYTES - size)?;

@@ -127,6 +127,73 @@ fn a_package_made_with_other_values_that_nothing_uses_is_made_anew() {
 }
 
 #[test]
+fn a_hostile_package_is_refused_with_its_reason_and_leaves_nothing() {
+    let file = |path: &str, more: &str| format!("- path: {path}\n  content: x\n{more}");
+    let content = |text: &str| format!("- path: etc/a\n  content: {text}\n");
+    let files = [
+        file("../../etc/cron.d/x", ""),
+        file("/../x", ""),
+        file("//etc/passwd", ""),
+        file("''", ""),
+        file("/", ""),
+        file("\"etc/a\\0b\"", ""),
+        file("etc/a", "") + &file("/etc/a", ""),
+        file("etc/a", "") + &file("etc/a/b", ""),
+        file("pkginfo.json/x", ""),
+        file("etc/a", "  permissions: '7777'\n"),
+        file("etc/a", "  permissions: '01777'\n"),
+        file("etc/a", "  permissions: abc\n"),
+        file("etc/a", "  permissions: '-1'\n"),
+        file("etc/a", "  permissions: '+644'\n"),
+        file("etc/a", "  permissions: ''\n"),
+        content(&placeholder("unknown")),
+        content(&placeholder("")),
+        content(START),
+        content(END),
+        content(&format!("{START}v")),
+        content(&format!("{END}{START}")),
+        content(&format!("{START}{START}v{END}{END}")),
+        "- path: pkginfo.json\n  content: '['\n".to_owned(),
+        "- content: x\n".to_owned(),
+        "- 7\n".to_owned(),
+    ];
+    let world = world_with("  v: 1\n", "");
+    let mut said = Vec::new();
+    for files in files {
+        with_package(&world, &format!("package:\n{files}"));
+        said.push(refusal(&world).lines().next().unwrap().to_owned());
+        assert_eq!(world.stored(), Vec::<String>::new(), "{files}");
+    }
+    insta::assert_snapshot!(said.join("\n"), @r"
+    cannot use `packages/late/late--setup.dcos_config`: `../../etc/cron.d/x` is not a path inside a package: it leads out with `..`
+    cannot use `packages/late/late--setup.dcos_config`: `../x` is not a path inside a package: it leads out with `..`
+    cannot use `packages/late/late--setup.dcos_config`: `/etc/passwd` is not a path inside a package: it is absolute
+    cannot use `packages/late/late--setup.dcos_config`: `` is not a path inside a package: it is empty
+    cannot use `packages/late/late--setup.dcos_config`: `` is not a path inside a package: it is empty
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a\0b` is not a path inside a package: it holds a control character
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a` is there twice
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a/b` cannot be below `etc/a`, which is a file
+    cannot use `packages/late/late--setup.dcos_config`: `pkginfo.json/x` cannot be below `pkginfo.json`, which is a file
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a` has the permissions `7777`: expected octal digits up to 0777
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a` has the permissions `01777`: expected octal digits up to 0777
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a` has the permissions `abc`: expected octal digits up to 0777
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a` has the permissions `-1`: expected octal digits up to 0777
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a` has the permissions `+644`: expected octal digits up to 0777
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a` has the permissions ``: expected octal digits up to 0777
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a` asks for the value `unknown`, which `bound_values` does not have
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a` asks for the value ``, which `bound_values` does not have
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a` has the start of a placeholder without its end, or the end without its start
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a` has the start of a placeholder without its end, or the end without its start
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a` has the start of a placeholder without its end, or the end without its start
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a` has the start of a placeholder without its end, or the end without its start
+    cannot use `packages/late/late--setup.dcos_config`: `etc/a` has the start of a placeholder without its end, or the end without its start
+    package `late--setup` cannot be read: invalid `pkginfo.json`: invalid type: sequence, expected a map at line 1 column 0
+    cannot use `packages/late/late--setup.dcos_config`: expected `package`, a list of files with `path` and `content`: error: line 2 column 3: missing field `path`
+    cannot use `packages/late/late--setup.dcos_config`: expected `package`, a list of files with `path` and `content`: error: line 2 column 3: expected mapping start
+    ");
+}
+
+#[test]
 fn a_late_package_cannot_bring_a_manifest_of_its_own() {
     // It lists only what is there, and is silent about the unit.
     let sha256 = package::Sha256::of(b"{}");
