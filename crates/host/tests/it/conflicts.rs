@@ -77,6 +77,19 @@ fn every_conflict_is_told_at_once_and_nothing_is_written() {
 }
 
 #[test]
+fn a_folder_where_the_installation_writes_a_file_is_a_conflict() {
+    let world = World::new();
+    world.add("a--1", "{}", &[("etc/dcos-service-configuration.json/x", "")]);
+    let before = world.all();
+    let error = world.activate(&["a--1"]).unwrap_err();
+    insta::assert_snapshot!(world.said(&error), @"
+    the packages cannot be active together:
+      `a--1` brings `etc/dcos-service-configuration.json`: the installation itself makes `etc/dcos-service-configuration.json`
+    ");
+    assert_eq!(world.all(), before);
+}
+
+#[test]
 fn packages_that_are_missing_are_all_named() {
     let world = World::new();
     world.add("a--1", "{}", &[]);
