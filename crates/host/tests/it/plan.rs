@@ -195,6 +195,17 @@ fn a_cancelled_switch_leaves_everything_as_it_was() {
 }
 
 #[test]
+fn a_cancelled_first_switch_leaves_an_empty_install_root() {
+    let world = World::new();
+    let cancel = package::Cancel::new();
+    let observer = CancelAt("Building", &cancel);
+    let job = host::Job { cancel: &cancel, observer: &observer, ..world.job() };
+    world.host.activate(&wanted(&[]), &job).unwrap_err();
+    assert_eq!(names(world.root()), [".lock", "generations", "log"]);
+    assert_eq!(names(&world.host.paths.generations()), Vec::<String>::new());
+}
+
+#[test]
 fn what_happens_is_told_in_order() {
     let world = two();
     let listener = Listener::default();
