@@ -142,17 +142,16 @@ impl Store {
 
     /// Removes what interrupted work left behind, unless somebody is at work.
     pub(crate) fn sweep(&self) -> io::Result<()> {
-        let left: Vec<String> = entries(&self.folder)?
-            .into_iter()
-            .filter(|name| name.starts_with(durable::TEMPORARY) || name.starts_with(PACKAGE_LOCK))
-            .collect();
-        if left.is_empty() {
+        let is_left =
+            |name: &String| name.starts_with(durable::TEMPORARY) || name.starts_with(PACKAGE_LOCK);
+        if !entries(&self.folder)?.iter().any(is_left) {
             return Ok(());
         }
         let Some(_alone) = Lock::try_take(&self.folder.join(LOCK))? else {
             return Ok(());
         };
-        for name in left {
+        // Whoever was at work a moment ago took their own away.
+        for name in entries(&self.folder)?.into_iter().filter(is_left) {
             remove_any(&self.folder.join(name))?;
         }
         Ok(())

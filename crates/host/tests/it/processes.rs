@@ -122,3 +122,25 @@ fn child_that_switches() {
         host_at(&top).activate(&wanted(&[&id]), &job(&Cancel::new())).unwrap();
     }
 }
+
+#[test]
+fn whoever_changes_the_host_is_not_disturbed_by_those_who_add() {
+    let world = World::new();
+    let archives: Vec<Utf8PathBuf> =
+        (0..12).map(|number| world.archive(&format!("p{number}--1"), "{}", &[])).collect();
+    std::thread::scope(|scope| {
+        for part in archives.chunks(6) {
+            let world = &world;
+            scope.spawn(move || {
+                for archive in part {
+                    let store = &world.host.store;
+                    store.add(archive, &Trust::default(), &world.cancel, &Silent).unwrap();
+                }
+            });
+        }
+        for _ in 0..200 {
+            drop(world.host.lock(&world.job()).unwrap());
+        }
+    });
+    assert_eq!(world.stored().len(), 12);
+}
