@@ -40,12 +40,25 @@ impl Store {
         let id = id_of(archive)?;
         let _locks = self.work_on(&id, cancel, observer)?;
         if self.contains(&id) {
+            self.check_known(&id, trust)?;
             observer.event(&Event::Stored { id: &id, already: true });
             return Ok(Added { id, already: true });
         }
         self.add_new(&id, archive, &signature_of(archive), trust, cancel)?;
         observer.event(&Event::Stored { id: &id, already: false });
         Ok(Added { id, already: false })
+    }
+
+    /// Makes sure that a package that is there is the one that is wanted.
+    pub(super) fn check_known(&self, id: &PackageId, trust: &Trust) -> Result<(), StoreError> {
+        let Some(expected) = trust.digest else {
+            return Ok(());
+        };
+        let found = self.digest(id)?;
+        if found == expected {
+            return Ok(());
+        }
+        Err(StoreError::Other { id: id.clone(), found, expected })
     }
 
     /// Unpacks aside, checks, syncs, and only then gives the package its name.

@@ -112,7 +112,9 @@ impl Store {
     ) -> Result<Added, StoreError> {
         let _locks = self.work_on(id, cancel, observer)?;
         let already = self.contains(id);
-        if !already {
+        if already {
+            self.check_known(id, trust)?;
+        } else {
             self.fetch_new(repository, id, trust, cancel, observer)?;
         }
         observer.event(&Event::Stored { id, already });

@@ -192,6 +192,17 @@ fn a_digest_must_be_the_one_that_is_expected() {
 }
 
 #[test]
+fn a_package_that_is_there_with_another_digest_is_not_taken_for_the_expected_one() {
+    let world = World::new();
+    let archive = world.archive("a--1", "{}", &[("bin/a", "x")]);
+    world.add_archive(&archive, &Trust::default()).unwrap();
+    let trust = Trust { digest: Some(Sha256::of(b"something else")), key: None };
+    let error = world.add_archive(&archive, &trust).unwrap_err();
+    insta::assert_snapshot!(world.said(&error), @"package `a--1` in the store has content digest 35a7488f3dc26d7e245e2e67d4fe67f957a4c2e236b90b59169b725c1ff71390, expected f41f3fa625ff120ddca7ef456bf66371ecea23c129f4e4c32367101edb516cf8");
+    assert_eq!(world.stored(), ["a--1"]);
+}
+
+#[test]
 fn a_cancelled_addition_leaves_nothing() {
     let world = World::new();
     let archive = world.archive("a--1", "{}", &[("bin/a", "x")]);
