@@ -101,6 +101,32 @@ fn a_name_that_is_no_package_is_refused() {
 }
 
 #[test]
+fn what_does_not_hold_the_package_that_it_is_named_after_is_refused() {
+    let world = World::new();
+    let buildinfo = r#"{"name":"b","package_version":"1"}"#;
+    let cases: [(&str, &[(&str, &str)]); 6] = [
+        ("a--1.tar", &[("bin/a", "x")]),
+        ("a--2.tar", &[("pkginfo.json", "{")]),
+        ("a--3.tar", &[("pkginfo.json", "[]")]),
+        ("a--4.tar", &[("pkginfo.json", "{}"), ("buildinfo.full.json", buildinfo)]),
+        ("a--5.tar", &[("pkginfo.json", "{}"), ("buildinfo.full.json", "{")]),
+        ("a--6.tar.xz", &[("pkginfo.json", "{}"), ("manifest.unverified.json", "{}")]),
+    ];
+    let said: Vec<String> = cases
+        .iter()
+        .map(|(name, members)| refusal(&world, &raw(&world, name, members), &Trust::default()))
+        .collect();
+    insta::assert_snapshot!(said.join("\n"), @"
+    `TOP/archives/a--1.tar` is not package `a--1`: package `a--1` cannot be read: it has no `pkginfo.json`
+    `TOP/archives/a--2.tar` is not package `a--2`: package `a--2` cannot be read: invalid `pkginfo.json`: EOF while parsing an object at line 1 column 1
+    `TOP/archives/a--3.tar` is not package `a--3`: package `a--3` cannot be read: invalid `pkginfo.json`: invalid type: sequence, expected a map at line 1 column 0
+    `TOP/archives/a--4.tar` is not package `a--4`: it says that it is `b--1`
+    `TOP/archives/a--5.tar` is not package `a--5`: package `a--5` cannot be read: `buildinfo.full.json` is damaged: EOF while parsing an object at line 1 column 1
+    `TOP/archives/a--6.tar.xz` holds `manifest.unverified.json`, a name that this program keeps for itself
+    ");
+}
+
+#[test]
 fn an_archive_that_cannot_be_read_is_refused() {
     let world = World::new();
     let good = fs_err::read(world.archive("a--1", "{}", &[("bin/a", "x")])).unwrap();
