@@ -30,7 +30,8 @@ pub struct Repository {
 /// A text that names no place to get packages from.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(
-    "`{text}` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`"
+    "`{}` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`",
+    text.escape_debug()
 )]
 pub struct RepositoryError {
     text: String,
@@ -97,7 +98,16 @@ impl Repository {
 }
 
 fn redact(text: &str) -> String {
-    Url::parse(text.trim()).map_or_else(|_| text.to_owned(), |url| download::redacted(&url))
+    if let Ok(url) = Url::parse(text.trim()) {
+        return download::redacted(&url);
+    }
+    // Something is wrong with it, but what stands before the host may be a password all the same.
+    match (text.find("//"), text.rfind('@')) {
+        (Some(start), Some(end)) if start < end => {
+            format!("{}***{}", &text[..start + 2], &text[end..])
+        }
+        _ => text.to_owned(),
+    }
 }
 
 impl Store {

@@ -173,6 +173,25 @@ fn a_server_on_this_machine_is_asked_and_its_path_is_not_a_local_one() {
 }
 
 #[test]
+fn texts_that_are_no_repository_are_refused() {
+    let mut said = Vec::new();
+    for text in ["", "  ", "/a/b", "ftp://host/x", "data:x", "http://", "http://user:secret@[", "x"]
+    {
+        said.push(Repository::parse(text, Utf8Path::new("/w")).unwrap_err().to_string());
+    }
+    insta::assert_snapshot!(said.join("\n"), @"
+    `` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`
+    `  ` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`
+    `/a/b` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`
+    `ftp://host/x` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`
+    `data:x` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`
+    `http://` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`
+    `http://***@[` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`
+    `x` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`
+    ");
+}
+
+#[test]
 fn a_body_that_is_cut_and_an_error_in_between_are_overcome() {
     let remote = Remote::new();
     let package = remote.package(1);

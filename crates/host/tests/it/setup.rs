@@ -108,6 +108,50 @@ fn a_repository_is_needed_only_for_what_is_missing() {
 }
 
 #[test]
+fn flags_that_cannot_be_used_are_refused_one_by_one() {
+    let world = bootstrapped();
+    let mut said = Vec::new();
+    fs_err::create_dir_all(&world.host.paths.config).unwrap();
+    let packages = world.host.paths.config.join("setup-packages");
+    fs_err::write(&packages, "").unwrap();
+    said.push(refusal(&world));
+    fs_err::remove_file(&packages).unwrap();
+    for (flag, content) in [
+        ("active.json", "{"),
+        ("active.json", r#"{"a--1": 1}"#),
+        ("active.json", r#"["a"]"#),
+        ("active.json", r#"["gone--1"]"#),
+        ("cluster-package-list", "../../etc/passwd"),
+        ("cluster-package-list", ""),
+        ("cluster-package-list", "gone"),
+        ("repository-url", "nowhere"),
+        ("repository-url", "\u{0}"),
+    ] {
+        let path = world.host.paths.setup_flag(flag);
+        let before = fs_err::read_to_string(&path).ok();
+        world.flag(flag, content);
+        said.push(refusal(&world));
+        assert_eq!(world.stored(), Vec::<String>::new());
+        match before {
+            Some(before) => world.flag(flag, &before),
+            None => fs_err::remove_file(path).unwrap(),
+        }
+    }
+    insta::assert_snapshot!(said.join("\n"), @r"
+    `TOP/config/setup-packages` is not supported any more: name the packages in `setup-flags/active.json`
+    cannot use the package list `TOP/config/setup-flags/active.json`: expected a JSON list of package ids: invalid type: map, expected a sequence at line 1 column 0
+    cannot use the package list `TOP/config/setup-flags/active.json`: expected a JSON list of package ids: invalid type: map, expected a sequence at line 1 column 0
+    cannot use the package list `TOP/config/setup-flags/active.json`: expected a JSON list of package ids: `a` is not a valid package id: expected `NAME--VERSION`, the version without `-` at line 1 column 5
+    package `gone--1` is not at `file://TOP/repo`: cannot download `file://TOP/repo/packages/gone/gone--1.tar.xz`: failed to query resolved metadata `TOP/repo/packages/gone/gone--1.tar.xz`: No such file or directory (os error 2)
+    cannot use `TOP/config/setup-flags/cluster-package-list`: `../../etc/passwd` is not the id of a package list: expected letters, digits, `.`, `_` and `-`
+    cannot use `TOP/config/setup-flags/cluster-package-list`: `` is not the id of a package list: expected letters, digits, `.`, `_` and `-`
+    cannot download `file://TOP/repo/package_lists/gone.package_list.json`: failed to open file `TOP/repo/package_lists/gone.package_list.json`: No such file or directory (os error 2)
+    `nowhere` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`
+    `\0` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`
+    ");
+}
+
+#[test]
 fn setup_can_be_repeated_and_changes_nothing_then() {
     let world = bootstrapped();
     world.flag("active.json", r#"["a--1"]"#);
