@@ -7,6 +7,13 @@
 #![expect(clippy::unwrap_used, reason = "a target fails by panicking")]
 
 use camino::Utf8Path;
+use host::generation::Generation;
+use host::history::Entry;
+use host::plan::Plan;
+use host::setup::flags;
+use host::setup::late::{self, LateConfig};
+use host::store::Repository;
+use host::wire::{Message, Report, Request};
 use package::archive::{self, ExtractOptions, Format, Limits, UnpackOptions};
 use package::id::{GroupName, PackageId, PackageName, UserName};
 use package::manifest::Manifest;
@@ -18,7 +25,7 @@ use package::sign::{KeyPair, PublicKey};
 pub type Target = fn(&[u8]);
 
 /// Every target by name.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 18] = [
     ("manifest", manifest),
     ("pkginfo", pkginfo),
     ("names", names),
@@ -28,6 +35,15 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("treeinfo", treeinfo),
     ("distribution", distribution),
     ("signature", signature),
+    ("generation", generation),
+    ("history", history),
+    ("plan", plan),
+    ("package-list", package_list),
+    ("late-config", late_config),
+    ("late-package", late_package),
+    ("request", request),
+    ("report", report),
+    ("repository", repository),
 ];
 
 /// A manifest that is read is written back byte for byte.
@@ -145,4 +161,87 @@ pub fn signature(data: &[u8]) {
     drop(PublicKey::parse(text));
     let key = PublicKey::parse(&KeyPair::generate(None).unwrap().public).unwrap();
     assert!(key.verify(b"content", text, "subject").is_err());
+}
+
+/// A `generation.json` that is read means the same when it is written.
+pub fn generation(data: &[u8]) {
+    if let Ok(record) = Generation::parse(Utf8Path::new("record"), data) {
+        let written = serde_json::to_vec(&record).unwrap();
+        assert_eq!(Generation::parse(Utf8Path::new("record"), &written).unwrap(), record);
+    }
+}
+
+/// A line of a history that is read means the same when it is written.
+pub fn history(data: &[u8]) {
+    if let Ok(entry) = Entry::parse(Utf8Path::new("history"), data) {
+        let written = serde_json::to_vec(&entry).unwrap();
+        assert_eq!(Entry::parse(Utf8Path::new("history"), &written).unwrap(), entry);
+    }
+}
+
+/// A plan that is read means the same when it is written.
+pub fn plan(data: &[u8]) {
+    if let Ok(plan) = Plan::parse(data) {
+        let written = serde_json::to_vec(&plan).unwrap();
+        assert_eq!(Plan::parse(&written).unwrap(), plan);
+    }
+}
+
+/// Lists of packages hold ids; the id of a list is a plain name.
+pub fn package_list(data: &[u8]) {
+    if let Ok(ids) = flags::parse_ids(data) {
+        let written = serde_json::to_vec(&ids).unwrap();
+        assert_eq!(flags::parse_ids(&written).unwrap(), ids);
+    }
+    if let Ok(text) = std::str::from_utf8(data)
+        && let Ok(id) = flags::parse_list_id(text)
+    {
+        let path: PackagePath = format!("package_lists/{id}.package_list.json").parse().unwrap();
+        assert_eq!(path.components().count(), 2);
+    }
+}
+
+/// A `late-config.yaml` is read or refused.
+pub fn late_config(data: &[u8]) {
+    if let Ok(config) = LateConfig::parse(data) {
+        assert_eq!(config.late_bound_package_id.version().as_str(), "setup");
+    }
+}
+
+/// The files of a late package lie in it, and none of them is a manifest.
+pub fn late_package(data: &[u8]) {
+    let config = b"late_bound_package_id: a--setup\nbound_values: {x: value, y: ''}\n";
+    let config = LateConfig::parse(config).unwrap();
+    if let Ok(files) = late::bind(data, &config) {
+        assert!(files.contains_key("pkginfo.json"));
+        for (path, file) in files {
+            assert!(path.components().all(|part| part != ".."));
+            assert!(file.mode <= 0o777);
+            assert!(!["manifest.json", "manifest.unverified.json"].contains(&path.as_str()));
+        }
+    }
+}
+
+/// A request that is read means the same when it is written.
+pub fn request(data: &[u8]) {
+    if let Ok(message) = serde_json::from_slice::<Message<Request>>(data) {
+        let written = serde_json::to_vec(&message).unwrap();
+        assert_eq!(serde_json::from_slice::<Message<Request>>(&written).unwrap(), message);
+    }
+}
+
+/// A report that is read means the same when it is written.
+pub fn report(data: &[u8]) {
+    if let Ok(message) = serde_json::from_slice::<Message<Report>>(data) {
+        let written = serde_json::to_vec(&message).unwrap();
+        assert_eq!(serde_json::from_slice::<Message<Report>>(&written).unwrap(), message);
+    }
+}
+
+/// A repository is read or refused.
+pub fn repository(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    drop(Repository::parse(text, Utf8Path::new("/working/directory")));
 }

@@ -6,7 +6,7 @@ use camino::Utf8Path;
 use package::durable;
 
 use crate::event::Event;
-use crate::generation;
+use crate::generation::{self, Generation, GenerationError};
 use crate::history::{Entry, What};
 use crate::host::{Host, HostLock, Job};
 use crate::observe::ObserveError;
@@ -21,6 +21,8 @@ use crate::{platform, store};
 pub enum ExecuteError {
     #[error("this host changed since the plan was made ({0}); make a new plan")]
     Stale(&'static str),
+    #[error("the plan changes `{}`, which is not its business", .0.escape_debug())]
+    Name(String),
     #[error(transparent)]
     Observe(#[from] ObserveError),
     #[error("cannot write generation {number}; nothing changed")]
@@ -44,6 +46,7 @@ impl Host {
         job: &Job<'_>,
     ) -> Result<(), ExecuteError> {
         self.check_base(&plan.base)?;
+        self.check_steps(plan)?;
         if plan.is_empty() {
             return Ok(());
         }
@@ -53,7 +56,7 @@ impl Host {
         let entry = |what| Entry::new(job.clock.now(), job.by.clone(), what);
         if let Some((from, to)) = switch {
             let reason = job.reason.clone();
-            fs_err::create_dir_all(&self.paths.root).map_err(ExecuteError::Prepare)?;
+            platform::create_folders(&self.paths.root).map_err(ExecuteError::Prepare)?;
             history
                 .append(&entry(What::Begun { from, to, reason }))
                 .map_err(ExecuteError::History)?;
@@ -118,6 +121,32 @@ impl Host {
             return Err(ExecuteError::Stale("a package was removed or changed"));
         }
         Ok(())
+    }
+
+    /// Makes sure that only the fixed names are changed, and that the generation that shall be live
+    /// is there, or is made first.
+    fn check_steps(&self, plan: &Plan) -> Result<(), ExecuteError> {
+        let fixed = paths::fixed_names(&self.distribution);
+        for step in &plan.steps {
+            if let Step::Link { name } | Step::Replace { name } = step
+                && !fixed.contains(name)
+            {
+                return Err(ExecuteError::Name(name.clone()));
+            }
+        }
+        let Some(to) = plan.switches_to() else {
+            return Ok(());
+        };
+        if plan.layout().is_some_and(|layout| layout.generation.number == to) {
+            return Ok(());
+        }
+        match Generation::read(&self.paths, to) {
+            Ok(_) => Ok(()),
+            Err(GenerationError::NotFound(_) | GenerationError::Incomplete { .. }) => {
+                Err(ExecuteError::Stale("the generation was removed"))
+            }
+            Err(error) => Err(ObserveError::from(error).into()),
+        }
     }
 
     /// Leaves nothing of a plan that failed, and says why it did.

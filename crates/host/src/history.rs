@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use package::{PackageId, durable};
 use serde::{Deserialize, Serialize};
 
+use crate::platform;
 use crate::versioned::{self, FormatError};
 
 /// The version of a line that this program writes, and the newest that it reads.
@@ -118,13 +119,15 @@ impl History {
     /// Adds a line; when this returns it is on disk.
     pub fn append(&self, entry: &Entry) -> io::Result<()> {
         let folder = self.path.parent().expect("the log lies in a folder of the install root");
-        fs_err::create_dir_all(folder)?;
+        platform::create_folders(folder)?;
         let mut file =
             fs_err::File::options().create(true).read(true).append(true).open(&self.path)?;
         let mut line = serde_json::to_string(entry)?;
         line.push('\n');
         let length = file.seek(SeekFrom::End(0))?;
-        if length > 0 {
+        if length == 0 {
+            platform::set_mode(&self.path, 0o644)?;
+        } else {
             let mut last = [0];
             file.seek(SeekFrom::End(-1))?;
             file.read_exact(&mut last)?;

@@ -16,6 +16,7 @@ use crate::history::{By, Entry, History, What};
 use crate::observe::ObserveError;
 use crate::paths::Paths;
 use crate::plan::{self, Plan, PlanError, Wanted};
+use crate::platform;
 use crate::store::{self, Store, StoreError};
 
 /// One installation.
@@ -149,6 +150,7 @@ impl Host {
     pub fn lock(&self, job: &Job<'_>) -> Result<HostLock, HostError> {
         let wait =
             || job.observer.event(&Event::Waiting { what: "somebody else who changes this host" });
+        platform::create_folders(&self.paths.root)?;
         let lock = HostLock { _lock: Lock::take(&self.paths.lock(), job.cancel, &wait)? };
         self.recover(job)?;
         Ok(lock)

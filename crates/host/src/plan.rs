@@ -155,12 +155,12 @@ pub fn plan(host: &Host, observed: &Observed, wanted: &Wanted) -> Result<Plan, P
     }
     let live = observed.live.and_then(|number| observed.generations.get(&number));
     let mut steps = Vec::new();
-    let mut replace = Vec::new();
+    let (mut links, mut replace) = (Vec::new(), Vec::new());
     for (name, found) in &observed.names {
         let name = name.clone();
         match found {
             Name::Right => {}
-            Name::Missing => steps.push(Step::Link { name }),
+            Name::Missing => links.push(Step::Link { name }),
             Name::Foreign => replace.push(Step::Replace { name }),
         }
     }
@@ -176,6 +176,7 @@ pub fn plan(host: &Host, observed: &Observed, wanted: &Wanted) -> Result<Plan, P
         steps.append(&mut replace);
     }
     let unverified = if let Some(found) = reuse(observed, wanted, live)? {
+        steps.append(&mut links);
         if observed.live != Some(found.number) {
             steps.push(Step::Switch { from: observed.live, to: found.number });
         }
@@ -184,6 +185,8 @@ pub fn plan(host: &Host, observed: &Observed, wanted: &Wanted) -> Result<Plan, P
         let layout = lay_out(host, observed, &ids)?;
         let (to, unverified) = (layout.generation.number, layout.generation.unverified.clone());
         steps.push(Step::Build(Box::new(layout)));
+        // Only now: a generation that cannot be written leaves no links that lead nowhere.
+        steps.append(&mut links);
         steps.push(Step::Switch { from: observed.live, to });
         unverified
     };

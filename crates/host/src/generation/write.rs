@@ -16,14 +16,16 @@ use crate::store;
 /// Writes the generation aside; when this returns it is complete, durable, and under its number.
 pub(crate) fn write(paths: &Paths, layout: &Layout, syncing: impl FnOnce()) -> io::Result<()> {
     let folder = paths.generations();
-    fs_err::create_dir_all(&folder)?;
+    platform::create_folders(&folder)?;
     let staging = tempfile::Builder::new().prefix(durable::TEMPORARY).tempdir_in(&folder)?;
     let place = Utf8Path::from_path(staging.path())
         .ok_or_else(|| io::Error::other("the install root's path is not UTF-8"))?
         .to_owned();
     platform::set_mode(&place, 0o755)?;
     for directory in &layout.folders {
-        fs_err::create_dir(place.join(directory.as_str()))?;
+        let directory = place.join(directory.as_str());
+        fs_err::create_dir(&directory)?;
+        platform::set_mode(&directory, 0o755)?;
     }
     let folders: Vec<_> = by_folder(layout).into_iter().collect();
     folders.par_iter().try_for_each(|(directory, links)| {
@@ -31,7 +33,9 @@ pub(crate) fn write(paths: &Paths, layout: &Layout, syncing: impl FnOnce()) -> i
         platform::symlinks_in(&place.join(directory), links)
     })?;
     for (path, text) in &layout.files {
-        let mut file = fs_err::File::create_new(place.join(path.as_str()))?;
+        let path = place.join(path.as_str());
+        let mut file = fs_err::File::create_new(&path)?;
+        platform::set_mode(&path, 0o644)?;
         file.write_all(text.as_bytes())?;
         // Syncing the file system does not report what could not be written on older systems.
         file.sync_all()?;

@@ -28,6 +28,20 @@ pub(crate) fn symlinks_in(folder: &Utf8Path, links: &[(&str, &Utf8Path)]) -> io:
     Ok(())
 }
 
+/// Makes a folder and those above it that are missing, for everybody to read, whatever the umask is.
+pub(crate) fn create_folders(folder: &Utf8Path) -> io::Result<()> {
+    let missing: Vec<&Utf8Path> = folder.ancestors().take_while(|above| !above.exists()).collect();
+    for folder in missing.into_iter().rev() {
+        match fs_err::create_dir(folder) {
+            Ok(()) => set_mode(folder, 0o755)?,
+            // Somebody else was faster.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
 /// Sets the permission bits of the file at `path`.
 pub(crate) fn set_mode(path: &Utf8Path, mode: u32) -> io::Result<()> {
     fs_err::set_permissions(path, Permissions::from_mode(mode))

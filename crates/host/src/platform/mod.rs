@@ -4,4 +4,4 @@
 #[path = "linux.rs"]
 mod os;
 
-pub(crate) use os::{exchange, set_mode, symlink, symlinks_in, sync_file_system};
+pub(crate) use os::{create_folders, exchange, set_mode, symlink, symlinks_in, sync_file_system};

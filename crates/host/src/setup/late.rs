@@ -6,10 +6,12 @@ use std::io;
 
 use camino::Utf8Path;
 use package::PackageId;
+use package::manifest::MANIFEST;
 use package::path::{PackagePath, PathError};
 use package::pkginfo::PKGINFO;
 use serde::Deserialize;
 
+use crate::store::MADE_MANIFEST;
 use crate::{platform, store};
 
 /// What stands before and after the name of a value.
@@ -68,6 +70,8 @@ pub enum LateError {
     Version(PackageId),
     #[error(transparent)]
     Path(#[from] PathError),
+    #[error("`{0}` is a name that this program keeps for itself")]
+    Reserved(PackagePath),
     #[error("`{0}` is there twice")]
     Twice(PackagePath),
     #[error("`{below}` cannot be below `{above}`, which is a file")]
@@ -108,11 +112,14 @@ pub fn bind(
     for ConfigFile { path, content, permissions } in package {
         // The reference writes paths as if the package were the root.
         let path: PackagePath = path.strip_prefix('/').unwrap_or(&path).parse()?;
+        if [MANIFEST, MADE_MANIFEST].contains(&path.as_str()) {
+            return Err(LateError::Reserved(path));
+        }
         let mode = match permissions {
             None => 0o644,
             Some(permissions) => u32::from_str_radix(&permissions, 8)
                 .ok()
-                .filter(|mode| *mode <= 0o777)
+                .filter(|mode| *mode <= 0o777 && !permissions.starts_with('+'))
                 .ok_or_else(|| LateError::Permissions { path: path.clone(), permissions })?,
         };
         let content = fill(&path, &content, &config.bound_values, SIZE_MAX_BYTES - size)?;

@@ -54,12 +54,26 @@ impl Store {
             let id = id_of(archive)?;
             let _locks = self.work_on(&id, cancel, observer)?;
             let already = self.contains(&id)?;
-            if !already {
+            if already {
+                self.check_known(&id, trust)?;
+            } else {
                 self.add_new(&id, archive, &signature_of(archive), trust, cancel)?;
             }
             observer.event(&Event::Stored { id: &id, already });
             Ok(Added { id, already })
         })
+    }
+
+    /// Makes sure that a package that is there is the one that is wanted.
+    pub(super) fn check_known(&self, id: &PackageId, trust: &Trust) -> Result<(), StoreError> {
+        let Some(expected) = trust.digest else {
+            return Ok(());
+        };
+        let found = self.digest(id)?;
+        if found == expected {
+            return Ok(());
+        }
+        Err(StoreError::Other { id: id.clone(), found, expected })
     }
 
     /// Unpacks aside, checks, syncs, and only then gives the package its name.

@@ -7,7 +7,7 @@ use download::DownloadError;
 use package::archive::UnpackError;
 use package::lock::LockError;
 use package::sign::SignatureError;
-use package::{Cancelled, PackageId};
+use package::{Cancelled, PackageId, Sha256};
 
 use super::MADE_MANIFEST;
 
@@ -21,6 +21,8 @@ pub enum StoreError {
     Unreadable { id: PackageId, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("package `{0}` has no manifest: another program unpacked it")]
     NoManifest(PackageId),
+    #[error("package `{id}` in the store has content digest {found}, expected {expected}")]
+    Other { id: PackageId, found: Sha256, expected: Sha256 },
     #[error("`{archive}` does not name a package: expected `NAME--VERSION.tar.zst` or `.tar.xz`")]
     Name { archive: Utf8PathBuf, source: Box<dyn std::error::Error + Send + Sync> },
     #[error("`{archive}` is not package `{id}`: {problem}")]

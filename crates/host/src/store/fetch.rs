@@ -30,7 +30,8 @@ pub struct Repository {
 /// A text that names no place to get packages from.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error(
-    "`{text}` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`"
+    "`{}` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`",
+    text.escape_debug()
 )]
 pub struct RepositoryError {
     text: String,
@@ -69,6 +70,13 @@ impl Repository {
         url
     }
 
+    /// Where a file lies, if the repository is a folder of this machine.
+    fn local(&self, url: &Url) -> Option<Utf8PathBuf> {
+        // The conversion looks at the host alone: any server called `localhost` would do.
+        let path = (url.scheme() == "file").then(|| url.to_file_path().ok())?;
+        path.and_then(|path| Utf8PathBuf::try_from(path).ok())
+    }
+
     /// The address without secrets.
     fn shown(&self) -> String {
         download::redacted(&self.base)
@@ -90,7 +98,16 @@ impl Repository {
 }
 
 fn redact(text: &str) -> String {
-    Url::parse(text.trim()).map_or_else(|_| text.to_owned(), |url| download::redacted(&url))
+    if let Ok(url) = Url::parse(text.trim()) {
+        return download::redacted(&url);
+    }
+    // Something is wrong with it, but what stands before the host may be a password all the same.
+    match (text.find("//"), text.rfind('@')) {
+        (Some(start), Some(end)) if start < end => {
+            format!("{}***{}", &text[..start + 2], &text[end..])
+        }
+        _ => text.to_owned(),
+    }
 }
 
 impl Store {
@@ -117,7 +134,6 @@ impl Store {
         cancel: &Cancel,
         observer: &dyn Observer,
     ) -> Result<Vec<Added>, StoreError> {
-        fs_err::create_dir_all(&self.folder)?;
         let fetching = Fetching { store: self, repository, trust, cancel, observer };
         several::at_a_time(ids, |id| fetching.one(id))
     }
@@ -138,7 +154,9 @@ impl Fetching<'_> {
     fn one(&self, id: &PackageId) -> Result<Added, StoreError> {
         let _locks = self.store.work_on(id, self.cancel, self.observer)?;
         let already = self.store.contains(id)?;
-        if !already {
+        if already {
+            self.store.check_known(id, self.trust)?;
+        } else {
             self.any_ending(id)?;
         }
         self.observer.event(&Event::Stored { id, already });
@@ -149,9 +167,9 @@ impl Fetching<'_> {
         let mut missing = None;
         for ending in ENDINGS {
             let url = self.repository.url(&format!("packages/{}/{id}.{ending}", id.name()));
-            let result = match url.to_file_path().ok().map(Utf8PathBuf::try_from) {
-                Some(Ok(archive)) => self.local(id, &archive, &url),
-                _ => self.download(id, &url, ending),
+            let result = match self.repository.local(&url) {
+                Some(archive) => self.local(id, &archive, &url),
+                None => self.download(id, &url, ending),
             };
             match result {
                 Err(StoreError::Download(error)) if error.is_missing() => missing = Some(error),
@@ -209,9 +227,11 @@ impl Fetching<'_> {
             }
             let Err(error) = added else { return Ok(()) };
             // The start that an earlier run left may have been of another file: that is gone now.
-            if !(fetched.inherited
-                && matches!(error, StoreError::Unpack(_) | StoreError::Wrong { .. }))
-            {
+            let may_be_another = matches!(
+                error,
+                StoreError::Unpack(_) | StoreError::Wrong { .. } | StoreError::Signature { .. }
+            );
+            if !(fetched.inherited && may_be_another) {
                 let (url, source) = (download::redacted(url), Box::new(error));
                 return Err(StoreError::Downloaded { url, source });
             }

@@ -15,13 +15,13 @@ use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use package::archive;
-use package::durable::Staging;
 use package::lock::Lock;
 use package::manifest::{Entry, Manifest};
 use package::path::PackagePath;
 use package::{Cancel, PackageId, Sha256, durable};
 
 use crate::event::{Event, Observer};
+use crate::platform;
 
 pub use add::{Added, Trust};
 pub use error::StoreError;
@@ -120,7 +120,7 @@ impl Store {
 
     /// A path for a file that is read at once and removed.
     pub(crate) fn scratch(&self) -> io::Result<Utf8PathBuf> {
-        fs_err::create_dir_all(&self.folder)?;
+        platform::create_folders(&self.folder)?;
         Ok(self.folder.join(format!("{}scratch", durable::TEMPORARY)))
     }
 
@@ -129,24 +129,24 @@ impl Store {
         if !self.contains(id)? {
             return Err(StoreError::NotFound(id.clone()));
         }
-        let trash = Staging::of(&self.path(id))?;
-        durable::rename(&self.path(id), trash.path())?;
-        Ok(durable::remove_tree(trash.path())?)
+        let trash = self.folder.join(format!("{}removed-{id}", durable::TEMPORARY));
+        durable::remove_tree(&trash)?;
+        durable::rename(&self.path(id), &trash)?;
+        Ok(durable::remove_tree(&trash)?)
     }
 
     /// Removes what interrupted work left behind, unless somebody is at work.
     pub(crate) fn sweep(&self) -> io::Result<()> {
-        let left: Vec<String> = entries(&self.folder)?
-            .into_iter()
-            .filter(|name| name.starts_with(durable::TEMPORARY) || name.starts_with(PACKAGE_LOCK))
-            .collect();
-        if left.is_empty() {
+        let is_left =
+            |name: &String| name.starts_with(durable::TEMPORARY) || name.starts_with(PACKAGE_LOCK);
+        if !entries(&self.folder)?.iter().any(is_left) {
             return Ok(());
         }
         let Some(_alone) = Lock::try_take(&self.folder.join(LOCK))? else {
             return Ok(());
         };
-        for name in left {
+        // Whoever was at work a moment ago took their own away.
+        for name in entries(&self.folder)?.into_iter().filter(is_left) {
             remove_any(&self.folder.join(name))?;
         }
         Ok(())
@@ -172,6 +172,7 @@ impl Store {
         cancel: &Cancel,
         observer: &dyn Observer,
     ) -> Result<(Lock, Lock), StoreError> {
+        platform::create_folders(&self.folder)?;
         let wait = || observer.event(&Event::Waiting { what: "the store" });
         let shared = Lock::share(&self.folder.join(LOCK), cancel, &wait)?;
         let wait =

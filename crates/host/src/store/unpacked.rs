@@ -33,6 +33,10 @@ pub(super) fn load(folder: &Utf8Path, id: &PackageId) -> Result<Package, StoreEr
         return Err(StoreError::NotFound(id.clone()));
     }
     let info = fs_err::read(folder.join(PKGINFO))
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => io::Error::other(format!("it has no `{PKGINFO}`")),
+            _ => error,
+        })
         .map_err(|error| StoreError::unreadable(id, error))
         .and_then(|bytes| {
             PkgInfo::parse(&bytes).map_err(|error| StoreError::unreadable(id, error))

@@ -27,8 +27,13 @@ pub(super) fn add(
     conflicts: &mut BTreeSet<Conflict>,
 ) {
     let units_folder = distribution.units_folder();
+    let reserved = distribution.service_configuration();
     for folder in distribution.linked_folders() {
         let brought = brought(&folder, members, roles);
+        for (target, _) in brought.get(&reserved).into_iter().flatten() {
+            let (path, target) = (reserved.clone(), target.clone());
+            conflicts.insert(Conflict::ReservedFile { path, target });
+        }
         if folder == units_folder {
             add_units(active, distribution, members, &brought, conflicts);
         } else {
@@ -37,10 +42,6 @@ pub(super) fn add(
             active.directories.insert(top);
             add_folder(active, &brought, folded, conflicts);
         }
-    }
-    let reserved = distribution.service_configuration();
-    if let Some(target) = active.links.get(&reserved).cloned() {
-        conflicts.insert(Conflict::ReservedFile { path: reserved, target });
     }
 }
 

@@ -172,7 +172,9 @@ fn receive(
     })?;
     let (manifest, bytes, verified) = incoming.finish(&written)?;
     if let Some(root) = root {
-        fs_err::write(root.join(MANIFEST), bytes)
+        let path = root.join(MANIFEST);
+        fs_err::write(&path, bytes)
+            .and_then(|()| platform::set_mode(path.as_std_path(), 0o644))
             .map_err(|source| UnpackError::Write { archive: archive.to_owned(), source })?;
     }
     Ok(Unpacked { manifest, verified })

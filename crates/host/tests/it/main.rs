@@ -1,0 +1,20 @@
+//! The promises of the crate, tested through its public calls.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod add;
+mod adoption;
+mod collect;
+mod conflicts;
+mod fetch;
+mod generation;
+mod history;
+mod late;
+mod plan;
+mod processes;
+mod setup;
+mod store;
+mod switch;
+mod together;
+mod wire;
+mod world;
