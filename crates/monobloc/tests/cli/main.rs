@@ -6,6 +6,7 @@ mod build;
 mod mistakes;
 mod mkpanda;
 mod package;
+mod pkgpanda;
 mod signing;
 mod streams;
 mod test_env;
