@@ -43,9 +43,10 @@ impl Context {
         self.environment.get(name)?.to_str().filter(|value| !value.is_empty())
     }
 
-    /// `path` as an absolute path.
+    /// `path` as an absolute path, without a slash at its end: it becomes a part of texts.
     pub(crate) fn absolute(&self, path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
         camino::absolute_utf8(path)
+            .map(|path| path.components().collect())
             .map_err(|error| Failure::new(format!("cannot use the path `{path}`: {error}")))
     }
 

@@ -20,9 +20,17 @@ use crate::render::Output;
 /// Runs the command that the arguments name, and reports how it ended.
 pub(crate) fn run(context: &Context) -> ExitCode {
     let called = context.arguments.first().and_then(|name| name.to_str()).map(Utf8Path::new);
-    if called.and_then(Utf8Path::file_stem) == Some("mkpanda") {
-        let arguments = compat::mkpanda::MkpandaArgs::parse_from(&context.arguments);
-        return compat::mkpanda::run(context, &arguments);
+    match called.and_then(Utf8Path::file_stem) {
+        Some("mkpanda") => {
+            let arguments = compat::mkpanda::MkpandaArgs::parse_from(&context.arguments);
+            return compat::mkpanda::run(context, &arguments);
+        }
+        Some("pkgpanda") => return compat::pkgpanda::run(context, &context.arguments[1..]),
+        _ => {}
+    }
+    // It reads its arguments itself: what it answers to wrong ones is part of what it is.
+    if context.arguments.get(1).is_some_and(|word| word == "pkgpanda") {
+        return compat::pkgpanda::run(context, &context.arguments[2..]);
     }
     let cli = match Cli::try_parse_from(&context.arguments) {
         Ok(cli) => cli,

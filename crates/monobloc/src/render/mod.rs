@@ -50,6 +50,12 @@ impl Output {
         written(io::stdout().write_all(bytes))
     }
 
+    /// A part of a line of the answer, shown at once.
+    pub(crate) fn part(&self, text: &str) -> Result<(), Failure> {
+        let mut stdout = io::stdout();
+        written(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()))
+    }
+
     /// The answer for programs.
     pub(crate) fn json(&self, document: &Value) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(document)?;

@@ -6,6 +6,7 @@ mod build;
 mod mistakes;
 mod mkpanda;
 mod package;
+mod pkgpanda;
 mod shell;
 mod signing;
 mod streams;

@@ -1,3 +1,4 @@
 //! Old habits: the reference's programs, as thin translations.
 
 pub(crate) mod mkpanda;
+pub(crate) mod pkgpanda;
