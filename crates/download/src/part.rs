@@ -27,7 +27,7 @@ impl Part {
     /// Opens the part beside `target`; what an earlier run left is kept if `inherit` says so.
     pub(crate) fn open(target: &Utf8Path, inherit: bool) -> io::Result<Self> {
         if let Some(parent) = target.parent() {
-            fs_err::create_dir_all(parent)?;
+            durable::create_folders(parent)?;
         }
         let path = Utf8PathBuf::from(format!("{target}.part"));
         let mut options = fs_err::OpenOptions::new();

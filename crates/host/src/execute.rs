@@ -6,7 +6,7 @@ use camino::Utf8Path;
 use package::durable;
 
 use crate::event::Event;
-use crate::generation::{self, Generation, GenerationError};
+use crate::generation::{self, Generation, GenerationError, Layout};
 use crate::history::{Entry, What};
 use crate::host::{Host, HostLock, Job};
 use crate::observe::ObserveError;
@@ -110,8 +110,7 @@ impl Host {
         if live != base.live {
             return Err(ExecuteError::Stale("another generation is live"));
         }
-        let numbers = generation::numbers(&self.paths).map_err(ObserveError::from)?;
-        if numbers.last().copied().unwrap_or_default() != base.highest {
+        if self.highest().map_err(ObserveError::from)? != base.highest {
             return Err(ExecuteError::Stale("a generation was added or removed"));
         }
         if roles::read(&self.paths.roles()).map_err(ObserveError::from)? != base.roles {
@@ -134,6 +133,9 @@ impl Host {
                 return Err(ExecuteError::Name(name.clone()));
             }
         }
+        if let Some(path) = plan.layout().and_then(Layout::misplaced) {
+            return Err(ExecuteError::Name(path.to_string()));
+        }
         let Some(to) = plan.switches_to() else {
             return Ok(());
         };
@@ -153,7 +155,7 @@ impl Host {
     fn give_up(&self, plan: &Plan, error: &ExecuteError, job: &Job<'_>) {
         let mut left = Vec::new();
         if let Some(layout) = plan.layout()
-            && self.paths.generation(layout.generation.number).is_dir()
+            && store::is_folder(&self.paths.generation(layout.generation.number)).unwrap_or(true)
         {
             left.extend(generation::discard(&self.paths, layout.generation.number).err());
         }
@@ -173,7 +175,8 @@ impl Host {
 
     /// Makes the link `NAME -> current/NAME`.
     pub(crate) fn fixed_link(&self, name: &str) -> io::Result<()> {
-        platform::symlink(&paths::fixed_target(name), &self.paths.root.join(name))
+        platform::symlink(&paths::fixed_target(name), &self.paths.root.join(name))?;
+        durable::sync_directory(&self.paths.root)
     }
 
     /// Puts the link `NAME -> current/NAME` where something else is, in one step where the file

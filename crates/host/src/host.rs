@@ -198,6 +198,9 @@ impl Host {
     ) -> Result<Plan, HostError> {
         self.take_over(lock, job)?;
         let plan = self.plan(wanted, job.clock)?;
+        if let Wanted::Packages(ids) = wanted {
+            self.adopt(ids, job)?;
+        }
         self.execute(&plan, lock, job)?;
         Ok(plan)
     }
@@ -210,12 +213,20 @@ impl Host {
         else {
             return Ok(());
         };
-        for id in &ids {
-            self.store.adopt(id, job.cancel)?;
-        }
         let job = Job { reason: "what was active before".to_owned(), ..job.clone() };
-        let plan = self.plan(&Wanted::Packages(ids), job.clock)?;
+        let plan = self.plan(&Wanted::Packages(ids.clone()), job.clock)?;
+        self.adopt(&ids, &job)?;
         Ok(self.execute(&plan, lock, &job)?)
+    }
+
+    /// Makes manifests for those packages that another program unpacked without one.
+    fn adopt(&self, ids: &BTreeSet<PackageId>, job: &Job<'_>) -> Result<(), HostError> {
+        for id in ids {
+            if let Err(StoreError::NoManifest(_)) = self.store.digest(id) {
+                self.store.adopt(id, job.cancel)?;
+            }
+        }
+        Ok(())
     }
 
     /// The packages that are active, in order.
@@ -261,13 +272,18 @@ impl Host {
         }
     }
 
-    /// All generations, the oldest first.
+    /// All generations that are complete, the oldest first.
     pub fn generations(&self) -> Result<Vec<Generation>, HostError> {
-        let numbers = generation::numbers(&self.paths)?;
-        Ok(numbers
-            .into_iter()
-            .map(|number| Generation::read(&self.paths, number))
-            .collect::<Result<_, _>>()?)
+        let mut generations = Vec::new();
+        for number in generation::numbers(&self.paths)? {
+            match Generation::read(&self.paths, number) {
+                Ok(found) => generations.push(found),
+                // Half made by somebody else, or just collected.
+                Err(GenerationError::Incomplete { .. } | GenerationError::NotFound(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(generations)
     }
 
     /// Removes a package that nothing uses. With `give_up_generations` those that use it go too,
@@ -329,10 +345,13 @@ impl Host {
         for generation in generations {
             if kept.contains(&generation.number) {
                 used.extend(generation.packages.into_keys());
-            } else {
+            }
+        }
+        for number in generation::numbers(&self.paths)? {
+            if !kept.contains(&number) {
                 job.cancel.check()?;
-                generation::discard(&self.paths, generation.number)?;
-                collected.generations.push(generation.number);
+                generation::discard(&self.paths, number)?;
+                collected.generations.push(number);
             }
         }
         for id in self.store.list()? {

@@ -11,6 +11,7 @@ use package::manifest::Entry;
 use package::{PackageId, Sha256};
 
 use crate::generation::{self, Generation, GenerationError};
+use crate::history::What;
 use crate::host::Host;
 use crate::paths;
 use crate::plan::Wanted;
@@ -83,7 +84,9 @@ impl Host {
         for number in &numbers {
             match Generation::read(&self.paths, *number) {
                 Ok(found) => drop(generations.insert(*number, found)),
-                Err(GenerationError::Incomplete { .. }) if live != Some(*number) => {}
+                // Half made by somebody else, or just collected.
+                Err(GenerationError::Incomplete { .. } | GenerationError::NotFound(_))
+                    if live != Some(*number) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -94,7 +97,7 @@ impl Host {
             time,
             live,
             generations,
-            highest: numbers.last().copied().unwrap_or_default(),
+            highest: self.highest()?,
             roles: roles::read(&self.paths.roles())?,
             digests: BTreeMap::new(),
             packages: BTreeMap::new(),
@@ -122,6 +125,16 @@ impl Host {
         if problems.is_empty() { Ok(observed) } else { Err(ObserveError::Packages(problems)) }
     }
 
+    /// The highest number that any generation ever had: none is given twice.
+    pub(crate) fn highest(&self) -> io::Result<u64> {
+        let known = self.history().read()?.into_iter().filter_map(|entry| match entry.what {
+            What::Begun { to, .. } | What::Switched { to, .. } => Some(to),
+            _ => None,
+        });
+        let there = generation::numbers(&self.paths)?;
+        Ok(known.chain(there).filter(|number| *number < generation::NUMBER_MAX).max().unwrap_or(0))
+    }
+
     /// The content digests of those packages that are there.
     pub(crate) fn digests(
         &self,
@@ -142,7 +155,7 @@ impl Host {
         &self,
         id: &PackageId,
     ) -> Result<(Package, BTreeMap<Target, String>), StoreError> {
-        let package = self.store.load(id)?;
+        let package = self.store.load_any(id)?;
         let folder = self.distribution.units_folder();
         let mut units = BTreeMap::new();
         for (path, entry) in package.manifest.entries() {

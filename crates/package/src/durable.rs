@@ -18,8 +18,18 @@ pub fn write(path: &Utf8Path, content: &[u8]) -> io::Result<()> {
 /// Opens a temporary file beside `path`, on the same file system, to be given to [`persist`].
 pub fn create_beside(path: &Utf8Path) -> io::Result<NamedTempFile> {
     let parent = parent(path);
-    fs_err::create_dir_all(&parent)?;
+    create_folders(&parent)?;
     tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&parent)
+}
+
+/// Makes a folder and those above it that are missing. A folder that cannot be asked about is an error
+/// with its reason, where making it would only say that it exists.
+pub fn create_folders(folder: &Utf8Path) -> io::Result<()> {
+    match fs_err::metadata(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => fs_err::create_dir_all(folder),
+        Err(error) => Err(error),
+        Ok(_) => Ok(()),
+    }
 }
 
 /// Makes a finished temporary file durable under its final name, with mode 0644.
@@ -68,7 +78,7 @@ impl Staging {
 
     /// A new folder in `parent`.
     pub fn within(parent: &Utf8Path) -> io::Result<Self> {
-        fs_err::create_dir_all(parent)?;
+        create_folders(parent)?;
         let folder = tempfile::Builder::new().prefix(TEMPORARY).tempdir_in(parent)?.keep();
         let folder = Utf8PathBuf::from_path_buf(folder)
             .map_err(|path| io::Error::other(format!("`{}` is not UTF-8", path.display())))?;

@@ -75,7 +75,7 @@ impl Lock {
 
 fn open(path: &Utf8Path) -> io::Result<fs_err::File> {
     if let Some(folder) = path.parent() {
-        fs_err::create_dir_all(folder)?;
+        crate::durable::create_folders(folder)?;
     }
     fs_err::File::options().create(true).truncate(false).write(true).open(path)
 }

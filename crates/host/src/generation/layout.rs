@@ -98,6 +98,25 @@ impl Layout {
     }
 }
 
+impl Layout {
+    /// A path that would not be written into a folder of this very generation, or is there twice.
+    pub(crate) fn misplaced(&self) -> Option<&PackagePath> {
+        let is_twice = |path: &PackagePath| {
+            let kinds = [
+                self.folders.contains(path),
+                self.links.contains_key(path),
+                self.files.contains_key(path),
+            ];
+            kinds.into_iter().filter(|there| *there).count() > 1
+        };
+        let is_outside = |path: &PackagePath| {
+            path.parent().is_some_and(|parent| !self.folders.contains(&parent))
+        };
+        let paths = self.folders.iter().chain(self.links.keys()).chain(self.files.keys());
+        paths.into_iter().find(|path| is_outside(path) || is_twice(path))
+    }
+}
+
 /// A path that is made of names that were checked before.
 fn plain(path: &str) -> PackagePath {
     path.parse().expect("names of packages, units and the format itself are plain")

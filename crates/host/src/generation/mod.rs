@@ -26,6 +26,9 @@ pub(crate) const RECORD: &str = "generation.json";
 /// The version of the file that this program writes, and the newest that it reads.
 const FORMAT: u32 = 1;
 
+/// No generation gets this far; a folder of such a name is none of ours.
+pub(crate) const NUMBER_MAX: u64 = 1 << 53;
+
 /// What a generation is made of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Generation {
@@ -117,5 +120,6 @@ pub(crate) fn live(paths: &Paths) -> Result<Option<u64>, GenerationError> {
 
 /// The number that the name of a generation's folder says, in its one form.
 fn number_of(name: &str) -> Option<u64> {
-    name.parse::<u64>().ok().filter(|number| number.to_string() == name)
+    let number = name.parse::<u64>().ok()?;
+    (number.to_string() == name && number < NUMBER_MAX).then_some(number)
 }

@@ -30,7 +30,14 @@ pub(crate) fn symlinks_in(folder: &Utf8Path, links: &[(&str, &Utf8Path)]) -> io:
 
 /// Makes a folder and those above it that are missing, for everybody to read, whatever the umask is.
 pub(crate) fn create_folders(folder: &Utf8Path) -> io::Result<()> {
-    let missing: Vec<&Utf8Path> = folder.ancestors().take_while(|above| !above.exists()).collect();
+    let mut missing = Vec::new();
+    for above in folder.ancestors() {
+        match fs_err::metadata(above) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => missing.push(above),
+            Err(error) => return Err(error),
+            Ok(_) => break,
+        }
+    }
     for folder in missing.into_iter().rev() {
         match fs_err::create_dir(folder) {
             Ok(()) => set_mode(folder, 0o755)?,

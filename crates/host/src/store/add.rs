@@ -50,6 +50,7 @@ impl Store {
         cancel: &Cancel,
         observer: &dyn Observer,
     ) -> Result<Vec<Added>, StoreError> {
+        self.sweep()?;
         several::at_a_time(archives, |archive| {
             let id = id_of(archive)?;
             let _locks = self.work_on(&id, cancel, observer)?;

@@ -135,6 +135,7 @@ impl Store {
         observer: &dyn Observer,
     ) -> Result<Vec<Added>, StoreError> {
         let fetching = Fetching { store: self, repository, trust, cancel, observer };
+        self.sweep()?;
         several::at_a_time(ids, |id| fetching.one(id))
     }
 }

@@ -73,6 +73,11 @@ impl Store {
         unpacked::load(&self.path(id), id)
     }
 
+    /// The same of a package that another program unpacked here without a manifest.
+    pub(crate) fn load_any(&self, id: &PackageId) -> Result<Package, StoreError> {
+        unpacked::load_with(&self.path(id), id, || scan(&self.path(id), id, &Cancel::new()))
+    }
+
     /// The content digest of a package as its manifest tells it.
     pub(crate) fn digest(&self, id: &PackageId) -> Result<Sha256, StoreError> {
         unpacked::digest(&self.path(id), id)
@@ -131,7 +136,11 @@ impl Store {
         }
         let trash = self.folder.join(format!("{}removed-{id}", durable::TEMPORARY));
         durable::remove_tree(&trash)?;
-        durable::rename(&self.path(id), &trash)?;
+        fs_err::rename(self.path(id), &trash)?;
+        if let Err(error) = durable::sync_directory(&self.folder) {
+            fs_err::rename(&trash, self.path(id))?;
+            return Err(error.into());
+        }
         Ok(durable::remove_tree(&trash)?)
     }
 
@@ -154,6 +163,9 @@ impl Store {
 
     /// Removes downloads that nobody went on with.
     pub(crate) fn forget_downloads(&self) -> io::Result<()> {
+        if !is_folder(&self.folder)? {
+            return Ok(());
+        }
         let Some(_alone) = Lock::try_take(&self.folder.join(LOCK))? else {
             return Ok(());
         };

@@ -29,6 +29,15 @@ pub struct Package {
 }
 
 pub(super) fn load(folder: &Utf8Path, id: &PackageId) -> Result<Package, StoreError> {
+    load_with(folder, id, || Err(StoreError::NoManifest(id.clone())))
+}
+
+/// Reads a package; one without a manifest gets the one that `make` makes.
+pub(super) fn load_with(
+    folder: &Utf8Path,
+    id: &PackageId,
+    make: impl FnOnce() -> Result<Manifest, StoreError>,
+) -> Result<Package, StoreError> {
     if !is_folder(folder)? {
         return Err(StoreError::NotFound(id.clone()));
     }
@@ -60,7 +69,8 @@ pub(super) fn load(folder: &Utf8Path, id: &PackageId) -> Result<Package, StoreEr
             Err(error) => return Err(StoreError::unreadable(id, error)),
         }
     }
-    Err(StoreError::NoManifest(id.clone()))
+    let manifest = make()?;
+    Ok(Package { id: id.clone(), info, manifest, verified: false, buildinfo })
 }
 
 impl Package {

@@ -117,7 +117,10 @@ fn a_set_that_cannot_be_taken_over_is_left_as_it_is() {
     let world = reference();
     fs_err::write(world.packages().join("b--1/pkginfo.json"), "{").unwrap();
     let error = world.activate(&["a--2"]).unwrap_err();
-    insta::assert_snapshot!(world.said(&error), @"package `b--1` cannot be read: invalid `pkginfo.json`: EOF while parsing an object at line 1 column 1");
+    insta::assert_snapshot!(world.said(&error), @"
+    1 package cannot be used:
+      package `b--1` cannot be read: invalid `pkginfo.json`: EOF while parsing an object at line 1 column 1
+    ");
     assert_eq!(world.active(), ["a--1", "b--1"]);
     assert!(fs_err::symlink_metadata(world.root().join("bin")).unwrap().is_dir());
 }

@@ -107,14 +107,14 @@ fn packages_that_cannot_be_read_are_all_named() {
     }
     fs_err::write(world.packages().join("a--1/pkginfo.json"), "{").unwrap();
     fs_err::write(world.packages().join("b--1/manifest.json"), "{}").unwrap();
-    fs_err::remove_file(world.packages().join("c--1/manifest.json")).unwrap();
+    fs_err::remove_file(world.packages().join("c--1/pkginfo.json")).unwrap();
     let before = world.all();
     let error = world.activate(&["a--1", "b--1", "c--1"]).unwrap_err();
     insta::assert_snapshot!(world.said(&error), @"
     3 packages cannot be used:
       package `a--1` cannot be read: invalid `pkginfo.json`: EOF while parsing an object at line 1 column 1
       package `b--1` cannot be read: invalid `manifest.json`: missing field `format` at line 1 column 2
-      package `c--1` has no manifest: another program unpacked it
+      package `c--1` cannot be read: it has no `pkginfo.json`
     ");
     assert_eq!(world.all(), before);
 }

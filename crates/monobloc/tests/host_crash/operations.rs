@@ -1,5 +1,7 @@
 //! Everything that changes a host, each on a host that is ready for it.
 
+use std::process::Command;
+
 use camino::Utf8Path;
 use testing::files::write_files;
 use testing::trace::Program;
@@ -18,6 +20,13 @@ pub(crate) struct Operation {
 }
 
 impl Operation {
+    /// The program to run with nobody watching.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.program.path);
+        command.args(&self.program.args);
+        command
+    }
+
     fn new(world: World, arguments: &[&str]) -> Self {
         let program = world.program(arguments);
         Self { world, program, changes_nothing_live: false, setup_completes: false }

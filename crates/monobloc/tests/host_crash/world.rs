@@ -11,9 +11,7 @@ use package::archive::{self, PackOptions};
 use package::distribution::Distribution;
 use package::{Cancel, PackageId};
 use testing::files::write_files;
-use testing::trace::{self, Program};
-
-use crate::operations::Operation;
+use testing::trace::Program;
 
 /// The folder, gone when it is dropped.
 pub(crate) struct World {
@@ -103,13 +101,6 @@ impl World {
             .args(["host", "--root", self.root.as_str(), "--config-dir"])
             .arg(self.folder.join("etc").as_str())
             .args(arguments.iter().copied())
-    }
-
-    /// Does the operation once more after it was disturbed.
-    pub(crate) fn run_again(&self, operation: &Operation, says: &dyn Fn() -> String) {
-        let done = trace::record(&operation.program, &self.root).unwrap();
-        let stderr = String::from_utf8_lossy(&done.stderr);
-        assert!(done.status.success(), "second try: {stderr}\nafter {}", says());
     }
 }
 
