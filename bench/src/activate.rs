@@ -82,7 +82,7 @@ fn measure(
         turn.set(turn.get() + 1);
         &sets[turn.get() % 2]
     };
-    for _ in 0..rounds {
+    for round in 0..rounds {
         let set = next();
         ours.add(|| {
             let mut command = Command::new(monobloc);
@@ -92,7 +92,10 @@ fn measure(
         })?;
         theirs.add(|| {
             let mut command = Command::new("python3");
-            command.args(["-c", include_str!("activate.py"), place.join("theirs").as_str()]);
+            // A new root each time: it would remove the set before the last, and ext4 makes whoever
+            // comes next search past the inodes of what was just removed.
+            let theirs = place.join(format!("theirs-{round}"));
+            command.args(["-c", include_str!("activate.py"), theirs.as_str()]);
             command.arg(root.join("packages"));
             program(command.args(set.iter().map(ToString::to_string))).map(|_| ())
         })?;

@@ -9,6 +9,7 @@ use package::active::Target;
 use package::id::RoleName;
 use package::manifest::Entry;
 use package::{PackageId, Sha256};
+use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
 use crate::generation::{self, Generation, GenerationError};
 use crate::history::What;
@@ -107,10 +108,12 @@ impl Host {
         };
         let mut problems = Vec::new();
         if observed.needs_packages(wanted) {
-            for id in observed.ids(wanted) {
-                match self.load_with_units(&id) {
+            let ids: Vec<PackageId> = observed.ids(wanted).into_iter().collect();
+            let loaded: Vec<_> = ids.par_iter().map(|id| self.load_with_units(id)).collect();
+            for (id, result) in ids.into_iter().zip(loaded) {
+                match result {
                     Ok((package, units)) => {
-                        observed.digests.insert(id.clone(), package.manifest.digest());
+                        observed.digests.insert(id.clone(), package.digest);
                         observed.units.extend(units);
                         observed.packages.insert(id, package);
                     }

@@ -90,11 +90,19 @@ pub struct Manifest {
     entries: BTreeMap<PackagePath, Entry>,
 }
 
-/// The form in JSON.
-#[derive(Serialize, Deserialize)]
+/// The form in JSON, to write.
+#[derive(Serialize)]
+struct Written<'a> {
+    format: u32,
+    entries: &'a BTreeMap<PackagePath, Entry>,
+}
+
+/// The same to read.
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
-    format: u32,
+    #[serde(rename = "format")]
+    _format: u32,
     entries: BTreeMap<String, Entry>,
 }
 
@@ -157,7 +165,7 @@ impl Manifest {
         let entries = document
             .entries
             .into_iter()
-            .map(|(path, entry)| Ok((path.parse()?, entry)))
+            .map(|(path, entry)| Ok((path.try_into()?, entry)))
             .collect::<Result<_, PathError>>()
             .map_err(ManifestError::Path)?;
         let manifest = Self::new(entries)?;
@@ -167,9 +175,7 @@ impl Manifest {
 
     /// The bytes to write: one form only, so that equal manifests have equal digests.
     pub fn to_json(&self) -> Vec<u8> {
-        let entries =
-            self.entries.iter().map(|(path, entry)| (path.to_string(), entry.clone())).collect();
-        let mut bytes = serde_json::to_vec(&Document { format: FORMAT, entries })
+        let mut bytes = serde_json::to_vec(&Written { format: FORMAT, entries: &self.entries })
             .expect("a manifest has a JSON form");
         bytes.push(b'\n');
         bytes

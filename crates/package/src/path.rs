@@ -81,30 +81,35 @@ impl PackagePath {
     }
 }
 
+/// Why a text is no path inside a package.
+fn problem(text: &str) -> Option<&'static str> {
+    let parts = || text.split('/');
+    if text.is_empty() {
+        Some("it is empty")
+    } else if text.starts_with('/') {
+        Some("it is absolute")
+    } else if text.len() > LENGTH_MAX {
+        Some("it is too long")
+    } else if parts().count() > DEPTH_MAX {
+        Some("it is too deep")
+    } else if text.bytes().any(|byte| matches!(byte, b'\0' | b'\n' | b'\r')) {
+        Some("it holds a control character")
+    } else if parts().any(|part| part == "..") {
+        Some("it leads out with `..`")
+    } else if parts().any(|part| part.is_empty() || part == ".") {
+        Some("it has an empty part or `.`")
+    } else if parts().any(|part| part.len() > 255) {
+        Some("one of its names is longer than 255 bytes")
+    } else {
+        None
+    }
+}
+
 impl FromStr for PackagePath {
     type Err = PathError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let problem = if text.is_empty() {
-            "it is empty"
-        } else if text.starts_with('/') {
-            "it is absolute"
-        } else if text.len() > LENGTH_MAX {
-            "it is too long"
-        } else if text.split('/').count() > DEPTH_MAX {
-            "it is too deep"
-        } else if text.contains(['\0', '\n', '\r']) {
-            "it holds a control character"
-        } else if text.split('/').any(|part| part == "..") {
-            "it leads out with `..`"
-        } else if text.split('/').any(|part| part.is_empty() || part == ".") {
-            "it has an empty part or `.`"
-        } else if text.split('/').any(|part| part.len() > 255) {
-            "one of its names is longer than 255 bytes"
-        } else {
-            return Ok(Self(text.to_owned()));
-        };
-        Err(PathError { path: text.chars().take(200).collect(), problem })
+        text.to_owned().try_into()
     }
 }
 
@@ -112,7 +117,10 @@ impl TryFrom<String> for PackagePath {
     type Error = PathError;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
+        match problem(&text) {
+            None => Ok(Self(text)),
+            Some(problem) => Err(PathError { path: text.chars().take(200).collect(), problem }),
+        }
     }
 }
 

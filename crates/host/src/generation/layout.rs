@@ -52,7 +52,7 @@ impl Layout {
             packages: of
                 .packages
                 .iter()
-                .map(|package| (package.id.clone(), package.manifest.digest()))
+                .map(|package| (package.id.clone(), package.digest))
                 .collect(),
             unverified: of
                 .packages

@@ -22,6 +22,8 @@ pub struct Package {
     pub info: PkgInfo,
     /// Its files.
     pub manifest: Manifest,
+    /// The digest of the manifest.
+    pub digest: Sha256,
     /// Whether the manifest came with it; otherwise it was made of what arrived.
     pub verified: bool,
     /// Its `buildinfo.full.json`; null where it has none.
@@ -63,14 +65,17 @@ pub(super) fn load_with(
             Ok(bytes) => {
                 let manifest =
                     Manifest::parse(&bytes).map_err(|error| StoreError::unreadable(id, error))?;
-                return Ok(Package { id: id.clone(), info, manifest, verified, buildinfo });
+                let digest = Sha256::of(&bytes);
+                let id = id.clone();
+                return Ok(Package { id, info, manifest, digest, verified, buildinfo });
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(StoreError::unreadable(id, error)),
         }
     }
     let manifest = make()?;
-    Ok(Package { id: id.clone(), info, manifest, verified: false, buildinfo })
+    let (id, digest) = (id.clone(), manifest.digest());
+    Ok(Package { id, info, manifest, digest, verified: false, buildinfo })
 }
 
 impl Package {
