@@ -56,7 +56,7 @@ impl Store {
             let _locks = self.work_on(&id, cancel, observer)?;
             let already = self.contains(&id)?;
             if already {
-                self.check_known(&id, trust)?;
+                self.check_known(&id, &signature_of(archive), trust)?;
             } else {
                 self.add_new(&id, archive, &signature_of(archive), trust, cancel)?;
             }
@@ -66,15 +66,29 @@ impl Store {
     }
 
     /// Makes sure that a package that is there is the one that is wanted.
-    pub(super) fn check_known(&self, id: &PackageId, trust: &Trust) -> Result<(), StoreError> {
-        let Some(expected) = trust.digest else {
-            return Ok(());
-        };
-        let found = self.digest(id)?;
-        if found == expected {
-            return Ok(());
+    pub(super) fn check_known(
+        &self,
+        id: &PackageId,
+        signature: &Utf8Path,
+        trust: &Trust,
+    ) -> Result<(), StoreError> {
+        if let Some(expected) = trust.digest {
+            let found = self.digest(id)?;
+            if found != expected {
+                return Err(StoreError::Other { id: id.clone(), found, expected });
+            }
         }
-        Err(StoreError::Other { id: id.clone(), found, expected })
+        if let Some(key) = &trust.key {
+            let folder = self.path(id);
+            match fs_err::read(folder.join(MANIFEST)) {
+                Ok(manifest) => check_signature(&folder, signature, key, &manifest, id)?,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    return Err(StoreError::NoManifest(id.clone()));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
     }
 
     /// Unpacks aside, checks, syncs, and only then gives the package its name.

@@ -156,12 +156,36 @@ impl Fetching<'_> {
         let _locks = self.store.work_on(id, self.cancel, self.observer)?;
         let already = self.store.contains(id)?;
         if already {
-            self.store.check_known(id, self.trust)?;
+            self.check_known(id)?;
         } else {
             self.any_ending(id)?;
         }
         self.observer.event(&Event::Stored { id, already });
         Ok(Added { id: id.clone(), already })
+    }
+
+    /// Makes sure that a package that is there is the one that is wanted.
+    fn check_known(&self, id: &PackageId) -> Result<(), StoreError> {
+        let signature = self.store.folder.join(format!("{DOWNLOAD}{id}.{}.minisig", ENDINGS[0]));
+        self.get_signature(id, ENDINGS[0], &signature)?;
+        let checked = self.store.check_known(id, &signature, self.trust);
+        if fs_err::exists(&signature)? {
+            remove_any(&signature)?;
+        }
+        checked
+    }
+
+    /// Gets the signature of a package where a key asks for one; that there is none is told later.
+    fn get_signature(&self, id: &PackageId, ending: &str, to: &Utf8Path) -> Result<(), StoreError> {
+        if self.trust.key.is_none() {
+            return Ok(());
+        }
+        let url = self.repository.url(&format!("packages/{}/{id}.{ending}.minisig", id.name()));
+        let options = Options { size_max_bytes: TEXT_MAX_BYTES, ..Options::new(self.cancel) };
+        match self.repository.downloader.fetch(&url, to, &options) {
+            Err(error) if !error.is_missing() => Err(Box::new(error).into()),
+            _ => Ok(()),
+        }
     }
 
     fn any_ending(&self, id: &PackageId) -> Result<(), StoreError> {
@@ -207,16 +231,7 @@ impl Fetching<'_> {
         loop {
             let downloader = &self.repository.downloader;
             let fetched = downloader.fetch(url, &archive, &options).map_err(Box::new)?;
-            if self.trust.key.is_some() {
-                let url =
-                    self.repository.url(&format!("packages/{}/{id}.{ending}.minisig", id.name()));
-                let options =
-                    Options { size_max_bytes: TEXT_MAX_BYTES, ..Options::new(self.cancel) };
-                match downloader.fetch(&url, &signature, &options) {
-                    Err(error) if !error.is_missing() => return Err(Box::new(error).into()),
-                    _ => {}
-                }
-            }
+            self.get_signature(id, ending, &signature)?;
             let added = self.store.add_new(id, &archive, &signature, self.trust, self.cancel);
             if let Err(StoreError::Cancelled(_)) = added {
                 return added;

@@ -342,3 +342,14 @@ fn the_first_package_that_fails_is_reported_and_those_that_began_end() {
     fetch_all(&ids).unwrap();
     assert_eq!(world.stored(), ["p1--1", "p2--1", "p3--1", "p5--1", "p6--1"]);
 }
+
+#[test]
+fn a_package_that_is_there_must_be_signed_too_if_a_key_is_asked_for() {
+    let remote = Remote::new();
+    remote.server.on(ZST, [Answer::file(remote.package(1))]);
+    remote.fetch().unwrap();
+    let key = PublicKey::parse(&KeyPair::generate(None).unwrap().public).unwrap();
+    let again = remote.fetch_trusting(&Trust { key: Some(key), digest: None });
+    assert!(matches!(again, Err(StoreError::Unsigned { .. })), "{again:?}");
+    assert_eq!(remote.world.stored(), ["a--1"]);
+}

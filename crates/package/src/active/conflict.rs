@@ -1,5 +1,7 @@
 //! Why packages cannot be active together.
 
+use camino::Utf8PathBuf;
+
 use crate::id::{GroupName, PackageId, UserName, Variant};
 use crate::path::PackagePath;
 use crate::pkginfo::Require;
@@ -10,6 +12,8 @@ use super::{Target, VariableProblem};
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Conflict {
+    #[error("the install root `{}` cannot be part of an environment: expected letters, digits and `/._-+@,=~%`", root.as_str().escape_debug())]
+    InstallRoot { root: Utf8PathBuf },
     #[error("two packages of one name: `{first}` and `{second}`")]
     DuplicateName { first: PackageId, second: PackageId },
     #[error("`{package}` requires {require}, which is not in the set")]

@@ -18,6 +18,9 @@ pub(super) fn add(
     conflicts: &mut BTreeSet<Conflict>,
 ) {
     let root = &distribution.install_root;
+    if !root.as_str().bytes().all(is_plain) {
+        conflicts.insert(Conflict::InstallRoot { root: root.clone() });
+    }
     let mut plain = format!(
         "# Pkgpanda provided environment variables\n\
          LD_LIBRARY_PATH={root}/lib\n\
@@ -53,6 +56,11 @@ pub(super) fn add(
         export.push('\n');
     }
     (active.environment, active.environment_export) = (plain, export);
+}
+
+/// Whether systemd and every shell read the byte as itself, quoted or not.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"/._-+@,=~%".contains(&byte)
 }
 
 /// Why a variable cannot be part of the environment.

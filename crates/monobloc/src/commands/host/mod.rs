@@ -150,8 +150,9 @@ impl Call<'_> {
 /// Who runs this program.
 pub(crate) fn by(context: &Context, command: &str) -> By {
     let user = ["SUDO_USER", "LOGNAME", "USER"].iter().find_map(|name| context.variable(name));
+    let uid = rustix::process::getuid();
     By {
-        user: user.unwrap_or("unknown").to_owned(),
+        user: user.map_or_else(|| format!("uid {}", uid.as_raw()), str::to_owned),
         command: command.to_owned(),
         program: concat!("monobloc ", env!("CARGO_PKG_VERSION")).to_owned(),
     }
