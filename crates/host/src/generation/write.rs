@@ -32,6 +32,7 @@ pub(crate) fn write(paths: &Paths, layout: &Layout, syncing: impl FnOnce()) -> i
         let directory = directory.as_ref().map_or("", PackagePath::as_str);
         platform::symlinks_in(&place.join(directory), links)
     })?;
+    syncing();
     for (path, text) in &layout.files {
         let path = place.join(path.as_str());
         let mut file = fs_err::File::create_new(&path)?;
@@ -40,7 +41,6 @@ pub(crate) fn write(paths: &Paths, layout: &Layout, syncing: impl FnOnce()) -> i
         // Syncing the file system does not report what could not be written on older systems.
         file.sync_all()?;
     }
-    syncing();
     platform::sync_file_system(&place)?;
     durable::rename(&place, &paths.generation(layout.generation.number))?;
     // The place it was made in is not there any more.
