@@ -89,7 +89,7 @@ impl Host {
     fn step(&self, step: &Step, job: &Job<'_>) -> Result<(), ExecuteError> {
         match step {
             Step::Link { name } => self.fixed_link(name).map_err(ExecuteError::Prepare),
-            Step::Replace { name } => self.replace(name).map_err(ExecuteError::Prepare),
+            Step::Replace { name } => self.replace(name, job).map_err(ExecuteError::Prepare),
             Step::Build(layout) => {
                 let number = layout.generation.number;
                 let (generation, links) = (number, layout.links.len());
@@ -180,8 +180,8 @@ impl Host {
     }
 
     /// Puts the link `NAME -> current/NAME` where something else is, in one step where the file
-    /// system can do that, and removes what was there.
-    fn replace(&self, name: &str) -> io::Result<()> {
+    /// system can do that. What the reference made is removed; what somebody put there is kept aside.
+    fn replace(&self, name: &str, job: &Job<'_>) -> io::Result<()> {
         let root: &Utf8Path = &self.paths.root;
         let (place, aside) = (root.join(name), root.join(format!("{}{name}", durable::TEMPORARY)));
         if fs_err::symlink_metadata(&aside).is_ok() {
@@ -195,6 +195,37 @@ impl Host {
             fs_err::rename(&old, &aside)?;
         }
         durable::sync_directory(root)?;
-        store::remove_any(&aside)
+        if self.is_made(name, &aside)? {
+            return store::remove_any(&aside);
+        }
+        let mut number = 1;
+        let mut kept = root.join(format!("{name}.replaced"));
+        while fs_err::symlink_metadata(&kept).is_ok() {
+            number += 1;
+            kept = root.join(format!("{name}.replaced-{number}"));
+        }
+        durable::rename(&aside, &kept)?;
+        let message = format!("`{place}` was not only what a program made; it is now `{kept}`");
+        job.observer.event(&Event::Warning { message: &message });
+        Ok(())
+    }
+
+    /// Whether everything at `path` can be made again: folders, links, and files that activation
+    /// writes.
+    fn is_made(&self, name: &str, path: &Utf8Path) -> io::Result<bool> {
+        let found = fs_err::symlink_metadata(path)?;
+        if found.is_dir() {
+            for entry in store::entries(path)? {
+                if !self.is_made(&format!("{name}/{entry}"), &path.join(&entry))? {
+                    return Ok(false);
+                }
+            }
+            return Ok(true);
+        }
+        let units = format!("{}/", self.distribution.units_folder());
+        let is_written = !name.contains('/')
+            || name == self.distribution.service_configuration().as_str()
+            || name.starts_with(&units);
+        Ok(found.is_symlink() || is_written)
     }
 }

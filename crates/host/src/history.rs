@@ -107,10 +107,19 @@ impl History {
     /// All lines that can be read, the oldest first.
     pub fn read(&self) -> io::Result<Vec<Entry>> {
         match fs_err::read(&self.path) {
-            Ok(bytes) => Ok(bytes
-                .split(|byte| *byte == b'\n')
-                .filter_map(|line| Entry::parse(&self.path, line).ok())
-                .collect()),
+            Ok(bytes) => {
+                let mut entries = Vec::new();
+                for line in bytes.split(|byte| *byte == b'\n') {
+                    match Entry::parse(&self.path, line) {
+                        Ok(entry) => entries.push(entry),
+                        Err(error @ FormatError::Newer { .. }) => {
+                            return Err(io::Error::other(error));
+                        }
+                        Err(FormatError::Invalid { .. }) => {}
+                    }
+                }
+                Ok(entries)
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(error) => Err(error),
         }

@@ -166,16 +166,25 @@ impl Host {
             }
         }
         self.store.sweep()?;
-        let history = self.history();
-        if let Some((from, to)) = history.unfinished()? {
+        if let Some((from, to)) = self.history().unfinished()? {
             let what = if generation::live(&self.paths)? == Some(to) {
                 What::Switched { from, to }
             } else {
                 What::Abandoned { to, reason: "it was interrupted".to_owned() }
             };
-            history.append(&Entry::new(job.clock.now(), job.by.clone(), what))?;
+            self.note(what, job);
         }
         Ok(())
+    }
+
+    /// Adds a line to the history about what is done already: on a full disk it must be possible to
+    /// make room.
+    fn note(&self, what: What, job: &Job<'_>) {
+        let entry = Entry::new(job.clock.now(), job.by.clone(), what);
+        if let Err(error) = self.history().append(&entry) {
+            let message = format!("the history could not be written: {error}");
+            job.observer.event(&Event::Warning { message: &message });
+        }
     }
 
     /// Plans what makes `wanted` live.
@@ -186,8 +195,18 @@ impl Host {
 
     /// Makes `wanted` live.
     pub fn activate(&self, wanted: &Wanted, job: &Job<'_>) -> Result<Plan, HostError> {
+        self.activate_with(|_| Ok(wanted.clone()), job)
+    }
+
+    /// Makes live what `wanted` says when nobody else changes the host any more: what follows from
+    /// what is live must be told under the lock.
+    pub fn activate_with(
+        &self,
+        wanted: impl FnOnce(&Self) -> Result<Wanted, HostError>,
+        job: &Job<'_>,
+    ) -> Result<Plan, HostError> {
         let lock = self.lock(job)?;
-        self.activate_locked(wanted, &lock, job)
+        self.activate_locked(&wanted(self)?, &lock, job)
     }
 
     pub(crate) fn activate_locked(
@@ -211,7 +230,10 @@ impl Host {
         let (None, Some(ids)) =
             (generation::live(&self.paths)?, self.foreign().map_err(ObserveError::from)?)
         else {
-            return Ok(());
+            return match self.active() {
+                Err(error @ HostError::BrokenDeploy(..)) => Err(error),
+                _ => Ok(()),
+            };
         };
         let job = Job { reason: "what was active before".to_owned(), ..job.clone() };
         let plan = self.plan(&Wanted::Packages(ids.clone()), job.clock)?;
@@ -278,8 +300,8 @@ impl Host {
         for number in generation::numbers(&self.paths)? {
             match Generation::read(&self.paths, number) {
                 Ok(found) => generations.push(found),
-                // Half made by somebody else, or just collected.
-                Err(GenerationError::Incomplete { .. } | GenerationError::NotFound(_)) => {}
+                // Damaged, or just collected: it is only not there to go back to.
+                Err(error) if error.is_of_one() => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -298,8 +320,12 @@ impl Host {
         if !self.store.contains(id)? {
             return Err(StoreError::NotFound(id.clone()).into());
         }
-        if self.active()?.contains(id) {
-            return Err(HostError::Active { id: id.clone() });
+        match self.active() {
+            Ok(active) if active.contains(id) => {
+                return Err(HostError::Active { id: id.clone() });
+            }
+            Ok(_) | Err(HostError::NotBootstrapped(_)) => {}
+            Err(error) => return Err(error),
         }
         let users: Vec<u64> = self
             .generations()?
@@ -318,8 +344,7 @@ impl Host {
         }
         self.store.remove(id)?;
         if !users.is_empty() {
-            let what = What::Collected { generations: users, packages: vec![id.clone()] };
-            self.history().append(&Entry::new(job.clock.now(), job.by.clone(), what))?;
+            self.note(What::Collected { generations: users, packages: vec![id.clone()] }, job);
         }
         Ok(())
     }
@@ -330,6 +355,10 @@ impl Host {
         let _lock = self.lock(job)?;
         let generations = self.generations()?;
         let live = generation::live(&self.paths)?;
+        if let Some(live) = live {
+            // What cannot be told to be unused is not removed.
+            Generation::read(&self.paths, live)?;
+        }
         let before = generations
             .iter()
             .find(|generation| Some(generation.number) == live)
@@ -337,6 +366,7 @@ impl Host {
         let mut kept: BTreeSet<u64> =
             generations.iter().rev().take(keep).map(|generation| generation.number).collect();
         kept.extend(live.into_iter().chain(before));
+        kept.retain(|number| generations.iter().any(|found| found.number == *number));
         let mut used: BTreeSet<PackageId> = BTreeSet::new();
         if live.is_none() {
             used.extend(self.foreign().map_err(ObserveError::from)?.unwrap_or_default());
@@ -364,8 +394,7 @@ impl Host {
         self.store.forget_downloads()?;
         if collected != Collected::default() {
             let Collected { generations, packages } = collected.clone();
-            let what = What::Collected { generations, packages };
-            self.history().append(&Entry::new(job.clock.now(), job.by.clone(), what))?;
+            self.note(What::Collected { generations, packages }, job);
         }
         Ok(collected)
     }

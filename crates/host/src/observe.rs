@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
 use package::active::Target;
 use package::id::RoleName;
@@ -35,6 +35,8 @@ pub struct Observed {
     pub highest: u64,
     /// What this machine is.
     pub roles: BTreeSet<RoleName>,
+    /// Where the packages are.
+    pub repository: Utf8PathBuf,
     /// The content digest of each wanted package that is there.
     pub digests: BTreeMap<PackageId, Sha256>,
     /// The wanted packages, where a generation must be made of them.
@@ -85,9 +87,8 @@ impl Host {
         for number in &numbers {
             match Generation::read(&self.paths, *number) {
                 Ok(found) => drop(generations.insert(*number, found)),
-                // Half made by somebody else, or just collected.
-                Err(GenerationError::Incomplete { .. } | GenerationError::NotFound(_))
-                    if live != Some(*number) => {}
+                // Damaged, or just collected: it is only not there to go back to.
+                Err(error) if live != Some(*number) && error.is_of_one() => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -100,6 +101,7 @@ impl Host {
             generations,
             highest: self.highest()?,
             roles: roles::read(&self.paths.roles())?,
+            repository: self.paths.repository.clone(),
             digests: BTreeMap::new(),
             packages: BTreeMap::new(),
             units: BTreeMap::new(),
@@ -135,7 +137,11 @@ impl Host {
             _ => None,
         });
         let there = generation::numbers(&self.paths)?;
-        Ok(known.chain(there).filter(|number| *number < generation::NUMBER_MAX).max().unwrap_or(0))
+        Ok(known
+            .chain(there)
+            .filter(|number| *number < generation::NUMBER_MAX - 1)
+            .max()
+            .unwrap_or(0))
     }
 
     /// The content digests of those packages that are there.
@@ -234,12 +240,17 @@ impl Observed {
         }
     }
 
+    /// Whether a generation is for the roles and the store that the host has now.
+    pub(crate) fn fits(&self, generation: &Generation) -> bool {
+        generation.roles == self.roles && generation.repository == self.repository
+    }
+
     /// Whether a generation must be made, and not only made live.
     pub(crate) fn needs_packages(&self, wanted: &Wanted) -> bool {
         match wanted {
             Wanted::Packages(_) => true,
             Wanted::Generation(number) => {
-                self.generations.get(number).is_some_and(|found| found.roles != self.roles)
+                self.generations.get(number).is_some_and(|found| !self.fits(found))
             }
         }
     }

@@ -100,6 +100,10 @@ pub enum PlanError {
     NoGeneration { number: u64, known: Vec<u64> },
     #[error("package `{id}` is not what it was when generation {generation} was made of it")]
     Changed { id: PackageId, generation: u64 },
+    #[error(
+        "another program made this install root: take it over with `setup` first, then plan again"
+    )]
+    TakeOver,
     #[error("`{0}` in the install root is nothing that this program made; move it away")]
     Foreign(String),
 }
@@ -170,7 +174,10 @@ pub fn plan(host: &Host, observed: &Observed, wanted: &Wanted) -> Result<Plan, P
     if let (false, Some(Step::Replace { name }), true) =
         (replace_first, replace.first(), observed.foreign.as_ref() != Some(&ids))
     {
-        return Err(PlanError::Foreign(name.clone()));
+        return Err(match observed.foreign {
+            Some(_) => PlanError::TakeOver,
+            None => PlanError::Foreign(name.clone()),
+        });
     }
     if replace_first {
         steps.append(&mut replace);
@@ -219,8 +226,7 @@ fn reuse<'a>(
 ) -> Result<Option<&'a Generation>, PlanError> {
     match wanted {
         Wanted::Packages(_) => {
-            Ok(live
-                .filter(|live| live.packages == observed.digests && live.roles == observed.roles))
+            Ok(live.filter(|live| live.packages == observed.digests && observed.fits(live)))
         }
         Wanted::Generation(number) => {
             let found = &observed.generations[number];
@@ -229,7 +235,7 @@ fn reuse<'a>(
                     return Err(PlanError::Changed { id: id.clone(), generation: *number });
                 }
             }
-            Ok(Some(found).filter(|found| found.roles == observed.roles))
+            Ok(Some(found).filter(|found| observed.fits(found)))
         }
     }
 }

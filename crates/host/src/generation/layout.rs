@@ -61,6 +61,7 @@ impl Layout {
                 .map(|package| package.id.clone())
                 .collect(),
             roles: of.roles.clone(),
+            repository: of.store.folder().to_owned(),
             from: of.from,
             created: of.created,
         };
@@ -91,7 +92,7 @@ impl Layout {
             (plain(RECORD), json::pretty(&generation)),
         ]);
         for (name, target) in &active.units {
-            let text = of.units.get(target).cloned().unwrap_or_default();
+            let text = of.units.get(target).cloned().expect("every unit was read with its package");
             files.insert(plain(&format!("{units_folder}/{name}")), text);
         }
         Self { generation, folders, links, files }

@@ -44,6 +44,8 @@ pub struct Generation {
     pub unverified: BTreeSet<PackageId>,
     /// The roles it was made for.
     pub roles: BTreeSet<RoleName>,
+    /// The store that its links lead to.
+    pub repository: Utf8PathBuf,
     /// The generation that was live when it was made.
     pub from: Option<u64>,
     /// When it was planned.
@@ -56,6 +58,8 @@ pub struct Generation {
 pub enum GenerationError {
     #[error("`{link}` leads to `{target}`, which is no generation")]
     Link { link: Utf8PathBuf, target: String },
+    #[error("the folder of generation {number} says that it is generation {found}; remove it")]
+    Number { number: u64, found: u64 },
     #[error("generation {0} is not on this host")]
     NotFound(u64),
     #[error("generation {number} is incomplete: it has no `{RECORD}`")]
@@ -77,7 +81,13 @@ impl Generation {
         let folder = paths.generation(number);
         let path = folder.join(RECORD);
         match fs_err::read(&path) {
-            Ok(bytes) => Ok(Self::parse(&path, &bytes)?),
+            Ok(bytes) => {
+                let found = Self::parse(&path, &bytes)?;
+                if found.number != number {
+                    return Err(GenerationError::Number { number, found: found.number });
+                }
+                Ok(found)
+            }
             Err(source) if source.kind() == io::ErrorKind::NotFound => {
                 Err(if store::is_folder(&folder)? {
                     GenerationError::Incomplete { number, source }
@@ -86,6 +96,17 @@ impl Generation {
                 })
             }
             Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl GenerationError {
+    /// Whether only this one generation is lost, and the rest of the host can be told.
+    pub(crate) fn is_of_one(&self) -> bool {
+        match self {
+            Self::NotFound(_) | Self::Incomplete { .. } | Self::Number { .. } => true,
+            Self::Format(error) => matches!(error, FormatError::Invalid { .. }),
+            Self::Link { .. } | Self::Io(_) => false,
         }
     }
 }

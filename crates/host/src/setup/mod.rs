@@ -14,7 +14,7 @@ use package::{PackageId, durable};
 use crate::generation;
 use crate::host::{Host, HostError, HostLock, Job};
 use crate::plan::{Plan, Wanted};
-use crate::store::{Repository, Trust};
+use crate::store::{self, Repository, Trust};
 use late::LateConfig;
 
 pub use error::SetupError;
@@ -31,7 +31,7 @@ impl Host {
         let lock = self.lock(job)?;
         if fs_err::exists(self.paths.bootstrap_marker())? {
             let plan = self.bootstrap(working_directory, &lock, job)?;
-            fs_err::remove_file(self.paths.bootstrap_marker())?;
+            store::remove_any(&self.paths.bootstrap_marker())?;
             durable::sync_directory(&self.paths.root)?;
             return Ok(Some(plan));
         }
@@ -54,6 +54,7 @@ impl Host {
         lock: &HostLock,
         job: &Job<'_>,
     ) -> Result<Plan, SetupError> {
+        let _in_use = self.store.in_use(job.cancel, job.observer)?;
         let removed = self.paths.config.join("setup-packages");
         if fs_err::exists(&removed)? {
             return Err(SetupError::SetupPackages(removed));
@@ -121,6 +122,7 @@ impl Host {
         let bytes = repository.text(&path, &self.store.scratch()?, job.cancel)?;
         let files = late::bind(&bytes, config)
             .map_err(|source| SetupError::Late { path: path.into(), source })?;
+        let _locks = self.store.work_on(id, job.cancel, job.observer)?;
         let staging = Staging::of(&self.store.path(id))?;
         let folder = staging.path();
         late::write(folder, &files)?;

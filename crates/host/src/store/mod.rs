@@ -46,6 +46,11 @@ impl Store {
         Self { folder }
     }
 
+    /// The folder of all packages.
+    pub(crate) fn folder(&self) -> &Utf8Path {
+        &self.folder
+    }
+
     /// Where the package lies if it is there.
     pub fn path(&self, id: &PackageId) -> Utf8PathBuf {
         self.folder.join(id.to_string())
@@ -53,7 +58,12 @@ impl Store {
 
     /// Whether the package is there.
     pub fn contains(&self, id: &PackageId) -> io::Result<bool> {
-        is_folder(&self.path(id))
+        // A link is no package: what is written into it would land elsewhere.
+        match fs_err::symlink_metadata(self.path(id)) {
+            Ok(found) => Ok(found.is_dir()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// All packages, in order.
@@ -177,16 +187,25 @@ impl Store {
         Ok(())
     }
 
+    /// Keeps the sweeper away.
+    pub(crate) fn in_use(
+        &self,
+        cancel: &Cancel,
+        observer: &dyn Observer,
+    ) -> Result<Lock, StoreError> {
+        platform::create_folders(&self.folder)?;
+        let wait = || observer.event(&Event::Waiting { what: "the store" });
+        Ok(Lock::share(&self.folder.join(LOCK), cancel, &wait)?)
+    }
+
     /// Keeps the sweeper away, and others from the same package.
-    fn work_on(
+    pub(crate) fn work_on(
         &self,
         id: &PackageId,
         cancel: &Cancel,
         observer: &dyn Observer,
     ) -> Result<(Lock, Lock), StoreError> {
-        platform::create_folders(&self.folder)?;
-        let wait = || observer.event(&Event::Waiting { what: "the store" });
-        let shared = Lock::share(&self.folder.join(LOCK), cancel, &wait)?;
+        let shared = self.in_use(cancel, observer)?;
         let wait =
             || observer.event(&Event::Waiting { what: "somebody else who adds this package" });
         let own = Lock::take(&self.folder.join(format!("{PACKAGE_LOCK}{id}")), cancel, &wait)?;

@@ -119,7 +119,7 @@ fn the_texts_of_a_generation_are_those_of_its_packages() {
 
     # package: b--1
     "#);
-    insta::assert_snapshot!(read("current/generation.json"), @r#"
+    insta::assert_snapshot!(read("current/generation.json").replace(world.top.as_str(), "TOP"), @r#"
     {
       "created":"2026-01-02T12:00:00Z",
       "distribution":"dcos",
@@ -130,6 +130,7 @@ fn the_texts_of_a_generation_are_those_of_its_packages() {
         "a--1":"9ccea93f3eb851adffe7a4ae296fa99f6474cffde688ecec7a3038fc2fa958bb",
         "b--1":"441bfa76cbc797431c613e5a096fd76c2dc331e7a068ea4f86c4f605c6da8c32"
       },
+      "repository":"TOP/root/packages",
       "roles":[],
       "unverified":[]
     }

@@ -55,19 +55,23 @@ fn a_line_that_was_cut_is_kept_and_passed_over() {
 }
 
 #[test]
-fn what_a_newer_program_wrote_is_passed_over() {
+fn an_event_of_a_newer_program_is_passed_over_and_a_newer_format_stops_everything() {
     let world = two();
     world.activate(&["a--1"]).unwrap();
     let by = r#""by":{"user":"u","command":"c","program":"p","more":1}"#;
     let time = r#""time":"2030-01-02T12:00:00Z""#;
     append(&world, &format!("{{\"format\":1,{time},{by},\"event\":\"dreamt\",\"of\":[1,{{}}]}}\n"));
-    append(&world, &format!("{{\"format\":2,{time},{by},\"event\":\"begun\",\"to\":7}}\n"));
     let entries = world.host.history().read().unwrap();
     assert_eq!(entries.len(), 3);
     assert_eq!(entries[2].what, What::Unknown);
     assert_eq!(world.host.history().unfinished().unwrap(), None);
     world.activate(&["a--2"]).unwrap();
     assert_eq!(world.live(), 2);
+    append(&world, &format!("{{\"format\":2,{time},{by},\"event\":\"begun\",\"to\":7}}\n"));
+    let before = world.all();
+    let error = world.activate(&["a--1"]).unwrap_err();
+    assert!(world.said(&error).contains("has format 2"), "{error}");
+    assert_eq!(world.all(), before);
 }
 
 fn begun(from: Option<u64>, to: u64) -> Entry {

@@ -162,8 +162,82 @@ fn a_record_of_a_newer_program_stops_everything() {
     assert!(matches!(error, HostError::Observe(_)));
     assert!(world.host.collect(0, &world.job()).is_err());
     assert_eq!(world.all(), before);
-    fs_err::write(&record, "{}").unwrap();
-    insta::assert_snapshot!(world.said(&world.activate(&["a--1"]).unwrap_err()), @"`TOP/root/generations/2/generation.json` is damaged: missing field `format` at line 1 column 2");
+}
+
+#[test]
+fn a_damaged_generation_that_is_not_live_is_only_not_there_to_go_back_to() {
+    let world = three();
+    fs_err::write(world.host.paths.generation(2).join("generation.json"), "{}").unwrap();
+    world.activate(&["a--1"]).unwrap();
+    assert!(world.host.activate(&Wanted::Generation(2), &world.job()).is_err());
+    let collected = world.host.collect(9, &world.job()).unwrap();
+    assert_eq!(collected.generations, [2]);
+}
+
+#[test]
+fn nothing_is_collected_where_the_live_generation_cannot_be_read() {
+    let world = three();
+    let record = world.host.paths.generation(3).join("generation.json");
+    let text = fs_err::read_to_string(&record).unwrap();
+    for damaged in [None, Some(text.replace("\"number\":3", "\"number\":1"))] {
+        match damaged {
+            None => fs_err::remove_file(&record).unwrap(),
+            Some(damaged) => fs_err::write(&record, damaged).unwrap(),
+        }
+        let before = world.all();
+        world.host.collect(0, &world.job()).unwrap_err();
+        world.host.remove(&"a--1".parse().unwrap(), true, &world.job()).unwrap_err();
+        assert_eq!(world.all(), before);
+    }
+}
+
+#[test]
+fn two_swaps_at_once_both_take_place() {
+    for _ in 0..5 {
+        let world = World::new();
+        for id in ["a--1", "a--2", "b--1", "b--2"] {
+            world.add(id, "{}", &[]);
+        }
+        world.activate(&["a--1", "b--1"]).unwrap();
+        std::thread::scope(|scope| {
+            for id in ["a--2", "b--2"] {
+                let world = &world;
+                scope.spawn(move || {
+                    let id = id.parse().unwrap();
+                    let wanted = |host: &host::Host| host.swapped(&id);
+                    world.host.activate_with(wanted, &world.job()).unwrap();
+                });
+            }
+        });
+        let active = world.host.active().unwrap();
+        assert_eq!(wanted(&["a--2", "b--2"]), Wanted::Packages(active));
+    }
+}
+
+#[test]
+fn what_somebody_put_in_the_place_of_a_fixed_link_is_kept() {
+    let world = three();
+    let etc = world.root().join("etc");
+    fs_err::remove_file(&etc).unwrap();
+    fs_err::create_dir(&etc).unwrap();
+    fs_err::write(etc.join("mine"), "precious").unwrap();
+    world.activate(&["a--1"]).unwrap();
+    assert_eq!(fs_err::read_link(&etc).unwrap().to_str(), Some("current/etc"));
+    let kept = world.root().join("etc.replaced/mine");
+    assert_eq!(fs_err::read_to_string(kept).unwrap(), "precious");
+}
+
+#[test]
+fn a_generation_of_another_store_is_made_anew() {
+    let world = three();
+    let moved = world.top.join("moved");
+    fs_err::rename(world.root(), &moved).unwrap();
+    let mut paths = world.host.paths.clone();
+    (paths.root, paths.repository) = (moved.clone(), moved.join("packages"));
+    let host = host::Host::new(package::distribution::Distribution::default(), paths);
+    host.setup(&world.top, &world.job()).unwrap();
+    let target = fs_err::read_link(moved.join("active/a")).unwrap();
+    assert!(target.starts_with(&moved), "{}", target.display());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The commands about generations: activate, swap, rollback, active, generations.
 
-use host::HostError;
 use host::plan::{Plan, Wanted};
+use host::{Host, HostError};
 use package::PackageId;
 use serde_json::json;
 
@@ -68,26 +68,32 @@ pub(super) struct GenerationsArgs {}
 
 pub(super) fn activate(call: &Call<'_>, arguments: &ActivateArgs) -> Result<Outcome, Failure> {
     let wanted = Wanted::Packages(arguments.ids.iter().cloned().collect());
-    go(call, "activate", &wanted, &arguments.how)
+    go(call, "activate", |_| Ok(wanted), &arguments.how)
 }
 
 pub(super) fn swap(call: &Call<'_>, arguments: &SwapArgs) -> Result<Outcome, Failure> {
-    let wanted = call.host.swapped(&arguments.id).map_err(|error| failure(&error))?;
-    go(call, "swap", &wanted, &arguments.how)
+    go(call, "swap", |host| host.swapped(&arguments.id), &arguments.how)
 }
 
 pub(super) fn rollback(call: &Call<'_>, arguments: &RollbackArgs) -> Result<Outcome, Failure> {
-    let number = match arguments.generation {
-        Some(number) => number,
-        None => call.host.previous().map_err(|error| failure(&error))?,
+    let wanted = |host: &Host| {
+        arguments.generation.map_or_else(|| host.previous(), Ok).map(Wanted::Generation)
     };
-    go(call, "rollback", &Wanted::Generation(number), &arguments.how)
+    go(call, "rollback", wanted, &arguments.how)
 }
 
-fn go(call: &Call<'_>, command: &str, wanted: &Wanted, how: &How) -> Result<Outcome, Failure> {
+fn go(
+    call: &Call<'_>,
+    command: &str,
+    wanted: impl FnOnce(&Host) -> Result<Wanted, HostError>,
+    how: &How,
+) -> Result<Outcome, Failure> {
     let job = call.job(command, &how.reason);
-    let plan =
-        if how.plan { call.host.plan(wanted, job.clock) } else { call.host.activate(wanted, &job) };
+    let plan = if how.plan {
+        wanted(&call.host).and_then(|wanted| call.host.plan(&wanted, job.clock))
+    } else {
+        call.host.activate_with(wanted, &job)
+    };
     let plan = plan.map_err(|error: HostError| failure(&error))?;
     if call.output.is_json() {
         call.output.json(

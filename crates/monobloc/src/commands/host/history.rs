@@ -23,11 +23,14 @@ pub(super) fn run(call: &Call<'_>, _: &HistoryArgs) -> Result<Outcome, Failure> 
                 format!("began to switch from generation {from} to {to}")
             }
             What::Begun { from: Some(from), to, reason } => {
+                let reason = reason.escape_debug();
                 format!("began to switch from generation {from} to {to}: {reason}")
             }
             What::Begun { from: None, to, .. } => format!("began to make generation {to} live"),
             What::Switched { to, .. } => format!("generation {to} is live"),
-            What::Abandoned { to, reason } => format!("gave up generation {to}: {reason}"),
+            What::Abandoned { to, reason } => {
+                format!("gave up generation {to}: {}", reason.escape_debug())
+            }
             What::Collected { generations, packages } => format!(
                 "removed {} and {}",
                 plural(generations.len(), "generation"),
@@ -36,7 +39,7 @@ pub(super) fn run(call: &Call<'_>, _: &HistoryArgs) -> Result<Outcome, Failure> 
             What::Unknown => "something that only a newer program can tell".to_owned(),
         };
         let time = entry.time.strftime("%Y-%m-%d %H:%M:%S");
-        call.output.line(&format!("{time}  {}  {what}", entry.by.user))?;
+        call.output.line(&format!("{time}  {}  {what}", entry.by.user.escape_debug()))?;
     }
     Ok(Outcome::Done)
 }

@@ -119,8 +119,8 @@ impl Work<'_> {
         match &self.call.command {
             Command::Activate(ids) => self.activate(ids),
             Command::Swap(id) => {
-                let wanted = self.host.swapped(&id.parse()?)?;
-                self.make_live(&wanted, "swap")
+                let id: PackageId = id.parse()?;
+                self.make_live(|host| host.swapped(&id), "swap")
             }
             Command::Active => self.active(),
             Command::Fetch { url, ids } => ids.iter().try_for_each(|id| self.fetch(url, id)),
@@ -173,7 +173,7 @@ impl Work<'_> {
         }
         let wanted = Wanted::Packages(ids);
         if twice.is_empty() {
-            return self.make_live(&wanted, "activate");
+            return self.make_live(|_| Ok(wanted), "activate");
         }
         // A set has nothing twice, so that it is said here, with all else that is wrong.
         match self.host.plan(&wanted, &SystemClock) {
@@ -187,9 +187,13 @@ impl Work<'_> {
         Err(Problems::conflicts(&twice))
     }
 
-    fn make_live(&self, wanted: &Wanted, command: &str) -> Result<(), Problems> {
+    fn make_live(
+        &self,
+        wanted: impl FnOnce(&Host) -> Result<Wanted, HostError>,
+        command: &str,
+    ) -> Result<(), Problems> {
         let was_active = self.host.active().is_ok();
-        self.host.activate(wanted, &self.job(command))?;
+        self.host.activate_with(wanted, &self.job(command))?;
         if self.call.no_systemd && was_active && !self.call.silent {
             self.output.note("Do not stop services");
         }

@@ -156,7 +156,9 @@ impl From<&PlanError> for Problems {
             }
             PlanError::Conflicts(conflicts) => Self::conflicts(conflicts),
             PlanError::Changed { .. } => Self::of(Class::Package, error),
-            PlanError::NoGeneration { .. } | PlanError::Foreign(_) => Self::of(Class::Other, error),
+            PlanError::NoGeneration { .. } | PlanError::TakeOver | PlanError::Foreign(_) => {
+                Self::of(Class::Other, error)
+            }
         }
     }
 }
