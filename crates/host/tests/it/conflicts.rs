@@ -126,3 +126,16 @@ fn something_that_is_no_role_is_told_with_its_folder() {
     let error = world.activate(&[]).unwrap_err();
     insta::assert_snapshot!(world.said(&error), @"`TOP/config/roles` holds something that is no role; remove it: `no role` is not a valid role name: expected letters, digits and `_-`, starting with a letter or digit");
 }
+
+#[test]
+fn a_package_whose_bin_is_no_folder_is_refused_and_not_left_out() {
+    let world = World::new();
+    world.add("a--1", "{}", &[("bin", "a file")]);
+    let before = world.all();
+    let error = world.activate(&["a--1"]).unwrap_err();
+    insta::assert_snapshot!(world.said(&error), @"
+    the packages cannot be active together:
+      `bin` of `a--1` is no folder: what lies in it could not be shown
+    ");
+    assert_eq!(world.all(), before);
+}

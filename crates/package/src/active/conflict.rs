@@ -22,6 +22,8 @@ pub enum Conflict {
     WrongVariant { package: PackageId, require: Require, found: PackageId, variant: Variant },
     #[error("`{path}` is brought by `{}` ({}) and by `{}` ({})", first.package, first.path, second.package, second.path)]
     File { path: PackagePath, first: Target, second: Target },
+    #[error("`{path}` of `{package}` is no folder: what lies in it could not be shown")]
+    NotAFolder { package: PackageId, path: PackagePath },
     #[error("`{}` brings `{}`: the installation itself makes `{path}`", target.package, target.path)]
     ReservedFile { path: PackagePath, target: Target },
     #[error("unit `{unit}` is brought by `{}` and by `{}`", first.package, second.package)]

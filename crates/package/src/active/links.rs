@@ -29,7 +29,7 @@ pub(super) fn add(
     let units_folder = distribution.units_folder();
     let reserved = distribution.service_configuration();
     for folder in distribution.linked_folders() {
-        let brought = brought(&folder, members, roles);
+        let brought = brought(&folder, members, roles, conflicts);
         for (target, _) in brought.get(&reserved).into_iter().flatten() {
             let (path, target) = (reserved.clone(), target.clone());
             conflicts.insert(Conflict::ReservedFile { path, target });
@@ -46,7 +46,12 @@ pub(super) fn add(
 }
 
 /// Everything below `FOLDER` and its `FOLDER_ROLE` folders, by the path it would have.
-fn brought(folder: &str, members: &[Member<'_>], roles: &BTreeSet<RoleName>) -> Brought {
+fn brought(
+    folder: &str,
+    members: &[Member<'_>],
+    roles: &BTreeSet<RoleName>,
+    conflicts: &mut BTreeSet<Conflict>,
+) -> Brought {
     let plain = std::iter::once(folder.to_owned());
     let sources: Vec<String> =
         plain.chain(roles.iter().map(|role| format!("{folder}_{role}"))).collect();
@@ -54,6 +59,11 @@ fn brought(folder: &str, members: &[Member<'_>], roles: &BTreeSet<RoleName>) -> 
     for member in members {
         for (path, entry) in member.manifest.entries() {
             let Some((top, rest)) = path.as_str().split_once('/') else {
+                let is_folder = matches!(entry, Entry::Directory { .. });
+                if !is_folder && sources.iter().any(|source| source == path.as_str()) {
+                    let (package, path) = (member.id.clone(), path.clone());
+                    conflicts.insert(Conflict::NotAFolder { package, path });
+                }
                 continue;
             };
             if !sources.iter().any(|source| source == top) {
