@@ -3,7 +3,6 @@
 //! Each operation is recorded, and every state that a crash of the machine could leave is built and
 //! set right; the real program is killed before every change; and every call is made to fail.
 
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod operations;
