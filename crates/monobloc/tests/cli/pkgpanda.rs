@@ -369,13 +369,10 @@ fn add_refuses_what_is_no_package() {
     err "ERROR: cannot read the archive: failed to open file `a--1.tar.xz`: No such file or directory (os error 2)\n"
     "#);
     install.pack_xz(".", "a--1", &[("bin/a", "a", 0o755)]);
-    let mut settings = insta::Settings::clone_current();
-    settings.add_filter(r"\.tmp-\w+", ".tmp-[RANDOM]");
-    let without_info = install.run(&["add", "a--1.tar.xz"]);
-    settings.bind(|| assert_snapshot!(without_info, @r#"
+    assert_snapshot!(install.run(&["add", "a--1.tar.xz"]), @r#"
     exit 1
-    err "Package Error: `a--1.tar.xz` is not package `a--1`: package `a--1` cannot be read: failed to open file `[TEMP]/packages/.tmp-[RANDOM]/a--1/pkginfo.json`: No such file or directory (os error 2)\n"
-    "#));
+    err "Package Error: `a--1.tar.xz` is not package `a--1`: package `a--1` cannot be read: it has no `pkginfo.json`\n"
+    "#);
     install.write("b--1.tar.xz", "no archive");
     assert_snapshot!(install.run(&["add", "b--1.tar.xz"]), @r#"
     exit 1
