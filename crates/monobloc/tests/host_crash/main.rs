@@ -19,7 +19,7 @@ use operations::Operation;
 use view::View;
 
 /// Random choices of lost changes at each sync.
-const SEEDS: u64 = 8;
+const SEEDS: u64 = 32;
 
 /// What a host looks like before and after an operation that nothing disturbs.
 struct Known {
