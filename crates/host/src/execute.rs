@@ -2,7 +2,7 @@
 
 use std::io;
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use package::durable;
 
 use crate::event::Event;
@@ -52,14 +52,10 @@ impl Host {
         }
         job.cancel.check()?;
         let switch = plan.switches_to().map(|to| (plan.base.live, to));
-        let history = self.history();
-        let entry = |what| Entry::new(job.clock.now(), job.by.clone(), what);
         if let Some((from, to)) = switch {
-            let reason = job.reason.clone();
-            platform::create_folders(&self.paths.root).map_err(ExecuteError::Prepare)?;
-            history
-                .append(&entry(What::Begun { from, to, reason }))
-                .map_err(ExecuteError::History)?;
+            let what = What::Begun { from, to, reason: job.reason.clone() };
+            let entry = Entry::new(job.clock.now(), job.by.clone(), what);
+            self.history().append(&entry).map_err(ExecuteError::History)?;
         }
         let mut is_live = false;
         for step in &plan.steps {
@@ -77,10 +73,7 @@ impl Host {
             is_live |= matches!(step, Step::Switch { .. });
         }
         if let Some((from, to)) = switch {
-            if let Err(error) = history.append(&entry(What::Switched { from, to })) {
-                let message = format!("the history could not be written: {error}");
-                job.observer.event(&Event::Warning { message: &message });
-            }
+            self.note(What::Switched { from, to }, job);
             job.observer.event(&Event::Live { generation: to });
         }
         Ok(())
@@ -153,23 +146,17 @@ impl Host {
 
     /// Leaves nothing of a plan that failed, and says why it did.
     fn give_up(&self, plan: &Plan, error: &ExecuteError, job: &Job<'_>) {
-        let mut left = Vec::new();
         if let Some(layout) = plan.layout()
             && store::is_folder(&self.paths.generation(layout.generation.number)).unwrap_or(true)
+            && let Err(error) = generation::discard(&self.paths, layout.generation.number)
         {
-            left.extend(generation::discard(&self.paths, layout.generation.number).err());
-        }
-        if let Some(to) = plan.switches_to() {
-            let reason = package::causes(error).join(": ");
-            let what = What::Abandoned { to, reason };
-            left.extend(
-                self.history().append(&Entry::new(job.clock.now(), job.by.clone(), what)).err(),
-            );
-        }
-        for error in left {
             // The next one who comes cleans up.
             let message = format!("while giving up: {error}");
             job.observer.event(&Event::Warning { message: &message });
+        }
+        if let Some(to) = plan.switches_to() {
+            let reason = package::causes(error).join(": ");
+            self.note(What::Abandoned { to, reason }, job);
         }
     }
 
@@ -180,34 +167,48 @@ impl Host {
     }
 
     /// Puts the link `NAME -> current/NAME` where something else is, in one step where the file
-    /// system can do that. What the reference made is removed; what somebody put there is kept aside.
+    /// system can do that. What the reference made is removed; what somebody put there is kept, from
+    /// the first moment under a name that nothing cleans up.
     fn replace(&self, name: &str, job: &Job<'_>) -> io::Result<()> {
         let root: &Utf8Path = &self.paths.root;
-        let (place, aside) = (root.join(name), root.join(format!("{}{name}", durable::TEMPORARY)));
-        if fs_err::symlink_metadata(&aside).is_ok() {
-            store::remove_any(&aside)?;
-        }
+        let place = root.join(name);
+        let is_made = self.is_made(name, &place)?;
+        let aside = if is_made {
+            root.join(format!("{}{name}", durable::TEMPORARY))
+        } else {
+            self.name_to_keep(name)?
+        };
         platform::symlink(&paths::fixed_target(name), &aside)?;
         if !platform::exchange(&aside, &place)? {
-            let old = root.join(format!("{}old-{name}", durable::TEMPORARY));
-            fs_err::rename(&place, &old)?;
-            fs_err::rename(&aside, &place)?;
-            fs_err::rename(&old, &aside)?;
+            fs_err::remove_file(&aside)?;
+            fs_err::rename(&place, &aside)?;
+            platform::symlink(&paths::fixed_target(name), &place)?;
         }
         durable::sync_directory(root)?;
-        if self.is_made(name, &aside)? {
+        if is_made {
             return store::remove_any(&aside);
         }
-        let mut number = 1;
-        let mut kept = root.join(format!("{name}.replaced"));
-        while fs_err::symlink_metadata(&kept).is_ok() {
-            number += 1;
-            kept = root.join(format!("{name}.replaced-{number}"));
-        }
-        durable::rename(&aside, &kept)?;
-        let message = format!("`{place}` was not only what a program made; it is now `{kept}`");
+        let message = format!("`{place}` was not only what a program made; it is now `{aside}`");
         job.observer.event(&Event::Warning { message: &message });
         Ok(())
+    }
+
+    /// A path for what stands at `name` and is not ours.
+    fn name_to_keep(&self, name: &str) -> io::Result<Utf8PathBuf> {
+        let mut number = 1;
+        loop {
+            let ending = if number == 1 { String::new() } else { format!("-{number}") };
+            let path = self.paths.root.join(format!("{name}.replaced{ending}"));
+            match fs_err::read_link(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(path),
+                // Left by somebody who was interrupted before anything was kept there.
+                Ok(target) if target == paths::fixed_target(name) => {
+                    fs_err::remove_file(&path)?;
+                    return Ok(path);
+                }
+                _ => number += 1,
+            }
+        }
     }
 
     /// Whether everything at `path` can be made again: folders, links, and files that activation

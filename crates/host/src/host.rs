@@ -179,7 +179,7 @@ impl Host {
 
     /// Adds a line to the history about what is done already: on a full disk it must be possible to
     /// make room.
-    fn note(&self, what: What, job: &Job<'_>) {
+    pub(crate) fn note(&self, what: What, job: &Job<'_>) {
         let entry = Entry::new(job.clock.now(), job.by.clone(), what);
         if let Err(error) = self.history().append(&entry) {
             let message = format!("the history could not be written: {error}");

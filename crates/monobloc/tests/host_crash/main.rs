@@ -100,7 +100,7 @@ fn survives_faults(operation: &Operation) {
     let faults = [
         (Errno::ENOSPC, Calls::Changes, "No space left on device"),
         (Errno::EIO, Calls::All, "Input/output error"),
-        (Errno::EACCES, Calls::Changes, "Permission denied"),
+        (Errno::EACCES, Calls::All, "Permission denied"),
         (Errno::EMFILE, Calls::All, "Too many open files"),
     ];
     for (errno, calls, text) in faults {
@@ -136,6 +136,49 @@ fn survives_faults(operation: &Operation) {
             known.base.write(&world.root, Roots::Keep).unwrap();
         }
     }
+}
+
+#[test]
+fn what_somebody_put_in_the_place_of_a_link_is_never_lost() {
+    let operation = operations::activation();
+    let (root, etc) = (&operation.world.root, operation.world.root.join("etc"));
+    fs_err::remove_file(&etc).unwrap();
+    fs_err::create_dir(&etc).unwrap();
+    fs_err::write(etc.join("mine"), "precious").unwrap();
+    let base = Disk::read(root).unwrap();
+    for n in 0.. {
+        let outcome = trace::kill_at(&operation.program, root, n).unwrap();
+        operation.world.setup(root).unwrap();
+        let kept = [etc.join("mine"), root.join("etc.replaced/mine")]
+            .into_iter()
+            .find_map(|path| fs_err::read_to_string(path).ok());
+        assert_eq!(kept.as_deref(), Some("precious"), "killed at {n}: {:?}", outcome.hit);
+        if outcome.hit.is_none() {
+            break;
+        }
+        base.write(root, Roots::Keep).unwrap();
+    }
+}
+
+#[test]
+fn what_can_be_seen_changes_by_one_call_and_that_is_a_rename() {
+    let operation = operations::activation();
+    let known = known(&operation);
+    let record = trace::record(&operation.program, &operation.world.root).unwrap();
+    let place = operation.world.folder.join("place");
+    let (mut seen, mut changes) = (known.before.live.clone(), Vec::new());
+    for state in crash::states(&record, &known.base, 0) {
+        if !state.lost.is_empty() || state.torn.is_some() {
+            continue;
+        }
+        state.write(&place).unwrap();
+        let live = View::of(&place).live;
+        if live != seen {
+            changes.push(record.calls[state.calls - 1].text.clone());
+            seen = live;
+        }
+    }
+    assert_eq!(changes, ["rename .tmp-current -> current"]);
 }
 
 impl Known {
