@@ -5,7 +5,7 @@
 //! closes its connection, so that what a test counts are requests and not connections.
 
 use std::collections::HashMap;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +15,7 @@ use std::time::Duration;
 /// A running server; it ends when it is dropped.
 #[derive(Debug)]
 pub struct HttpServer {
+    scheme: &'static str,
     address: SocketAddr,
     state: Arc<State>,
     listener: Option<JoinHandle<()>>,
@@ -133,6 +134,37 @@ struct State {
 impl HttpServer {
     /// Starts a server that answers 404 to everything.
     pub fn start() -> io::Result<Self> {
+        Self::listen("http", serve)
+    }
+
+    /// The same with encryption. Also returns the certificate that a client must trust, as PEM.
+    pub fn start_tls() -> io::Result<(Self, String)> {
+        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])
+            .map_err(io::Error::other)?;
+        let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(
+            rustls::crypto::ring::default_provider(),
+        ))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key.into())
+        .map_err(io::Error::other)?;
+        let config = Arc::new(config);
+        let server = Self::listen("https", move |stream, state| {
+            let session = rustls::ServerConnection::new(Arc::clone(&config));
+            let mut stream = rustls::StreamOwned::new(session.map_err(io::Error::other)?, stream);
+            serve(&mut stream, state)?;
+            stream.conn.send_close_notify();
+            stream.flush()
+        })?;
+        Ok((server, made.cert.pem()))
+    }
+
+    fn listen(
+        scheme: &'static str,
+        serve: impl Fn(TcpStream, &State) -> io::Result<()> + Clone + Send + 'static,
+    ) -> io::Result<Self> {
         let socket = TcpListener::bind(("127.0.0.1", 0))?;
         let address = socket.local_addr()?;
         let state = Arc::new(State::default());
@@ -144,10 +176,11 @@ impl HttpServer {
                 }
                 let state = Arc::clone(&shared);
                 // A client that goes away in the middle is part of many tests.
-                std::thread::spawn(move || stream.and_then(|stream| serve(&stream, &state)));
+                let serve = serve.clone();
+                std::thread::spawn(move || stream.and_then(|stream| serve(stream, &state)));
             }
         });
-        Ok(Self { address, state, listener: Some(listener) })
+        Ok(Self { scheme, address, state, listener: Some(listener) })
     }
 
     /// Sets the answers for `path` (which starts with `/`), the last of them for ever.
@@ -157,7 +190,7 @@ impl HttpServer {
 
     /// The URL of `path` on this server.
     pub fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        format!("{}://{}{path}", self.scheme, self.address)
     }
 
     /// Everything that was asked so far.
@@ -177,8 +210,8 @@ impl Drop for HttpServer {
     }
 }
 
-fn serve(stream: &TcpStream, state: &State) -> io::Result<()> {
-    let request = read_request(stream)?;
+fn serve(mut stream: impl Read + Write, state: &State) -> io::Result<()> {
+    let request = read_request(&mut stream)?;
     lock(&state.requests).push(request.clone());
     let path = request.path.split('?').next().unwrap_or_default();
     let answer = match lock(&state.answers).get_mut(path) {
@@ -189,7 +222,7 @@ fn serve(stream: &TcpStream, state: &State) -> io::Result<()> {
     write_answer(stream, &request, &answer)
 }
 
-fn read_request(stream: &TcpStream) -> io::Result<Request> {
+fn read_request(stream: impl Read) -> io::Result<Request> {
     let mut lines = BufReader::new(stream).lines();
     let mut next = || lines.next().unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
     let first = next()?;
@@ -205,7 +238,7 @@ fn read_request(stream: &TcpStream) -> io::Result<Request> {
     Ok(Request { path, headers })
 }
 
-fn write_answer(mut stream: &TcpStream, request: &Request, answer: &Answer) -> io::Result<()> {
+fn write_answer(mut stream: impl Write, request: &Request, answer: &Answer) -> io::Result<()> {
     let total = answer.body.len();
     let start = range_start(request, answer);
     let status = if start.is_some() { 206 } else { answer.status };

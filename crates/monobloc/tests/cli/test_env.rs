@@ -38,6 +38,7 @@ impl TestEnv {
             (r#"_bytes": \d+"#, r#"_bytes": [SIZE]"#),
             (r" +\d+ buildinfo\.full\.json", "       [SIZE] buildinfo.full.json"),
             (r"\b\d+\.\d s\b", "[TIME]"),
+            (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "[WHEN]"),
             (r#""seconds": [0-9.e-]+"#, r#""seconds": [TIME]"#),
         ] {
             settings.add_filter(pattern, shown);
