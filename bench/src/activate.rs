@@ -5,7 +5,6 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
 use camino::{Utf8Path, Utf8PathBuf};
 use host::event::{Event, Observer};
 use host::history::By;
@@ -39,12 +38,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let beside = crate::program_folder()?.join("monobloc");
-    let monobloc = args.program.clone().unwrap_or(beside);
-    ensure!(
-        monobloc.is_file(),
-        "`{monobloc}` is missing: make it with `cargo build --release --package monobloc`"
-    );
+    let monobloc = crate::monobloc(args.program.as_ref())?;
     let (_guard, work) = crate::work_folder()?;
     println!("{PACKAGES} packages, {} files", PACKAGES * FILES);
     // Of ten folders of each package, so many are its own.

@@ -10,7 +10,7 @@ mod noop;
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use camino::{Utf8Path, Utf8PathBuf};
 use clap::Parser;
 
@@ -45,6 +45,19 @@ fn main() -> ExitCode {
 fn program_folder() -> anyhow::Result<Utf8PathBuf> {
     let own = Utf8PathBuf::try_from(std::env::current_exe()?)?;
     Ok(own.parent().context("a program lies in a folder")?.to_owned())
+}
+
+/// The program that is measured: the one asked for, or the one beside this.
+fn monobloc(asked: Option<&Utf8PathBuf>) -> anyhow::Result<Utf8PathBuf> {
+    let program = match asked {
+        Some(program) => program.clone(),
+        None => program_folder()?.join("monobloc"),
+    };
+    ensure!(
+        program.is_file(),
+        "`{program}` is missing: make it with `cargo build --release --package monobloc`"
+    );
+    Ok(program)
 }
 
 /// A folder to work in, below `target` and so on a real disk; it goes with the returned value.

@@ -32,12 +32,7 @@ struct Case {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let beside = crate::program_folder()?.join("monobloc");
-    let monobloc = args.program.clone().unwrap_or(beside);
-    ensure!(
-        monobloc.is_file(),
-        "`{monobloc}` is missing: make it with `cargo build --release --package monobloc`"
-    );
+    let monobloc = crate::monobloc(args.program.as_ref())?;
     let (_guard, work) = crate::work_folder()?;
     let build = |tree: &Utf8Path, expected: &str| {
         let mut command = Command::new(&monobloc);

@@ -17,7 +17,7 @@ use crate::observe::ObserveError;
 use crate::paths::Paths;
 use crate::plan::{self, Plan, PlanError, Wanted};
 use crate::platform;
-use crate::store::{self, Store, StoreError};
+use crate::store::{Store, StoreError};
 
 /// One installation.
 #[derive(Debug, Clone)]
@@ -119,7 +119,7 @@ impl From<LockError> for HostError {
 }
 
 /// What was removed because nothing used it.
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Collected {
     /// Generations.
     pub generations: Vec<u64>,
@@ -134,11 +134,6 @@ impl Host {
         let distribution = Distribution { install_root: paths.root.clone(), ..distribution };
         let store = Store::new(paths.repository.clone());
         Self { distribution, paths, store }
-    }
-
-    /// The names that the installation goes by.
-    pub fn distribution(&self) -> &Distribution {
-        &self.distribution
     }
 
     /// The log of what was done.
@@ -159,11 +154,7 @@ impl Host {
     /// Removes what interrupted work left, and ends its story in the history.
     fn recover(&self, job: &Job<'_>) -> Result<(), HostError> {
         for folder in [&self.paths.root, &self.paths.generations()] {
-            for name in store::entries(folder)? {
-                if name.starts_with(durable::TEMPORARY) {
-                    store::remove_any(&folder.join(name))?;
-                }
-            }
+            durable::sweep(folder)?;
         }
         self.store.sweep()?;
         if let Some((from, to)) = self.history().unfinished()? {

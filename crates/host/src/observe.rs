@@ -187,16 +187,12 @@ impl Host {
     pub(crate) fn foreign(&self) -> io::Result<Option<BTreeSet<PackageId>>> {
         let folder = self.paths.root.join("active");
         match fs_err::symlink_metadata(&folder) {
-            Ok(found) if found.is_dir() => Ok(Some(self.linked_packages(&folder)?)),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(None),
+            Ok(found) if found.is_dir() => {}
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => return Ok(None),
         }
-    }
-
-    /// The packages that the links of a folder lead to.
-    pub(crate) fn linked_packages(&self, folder: &Utf8Path) -> io::Result<BTreeSet<PackageId>> {
         let mut ids = BTreeSet::new();
-        for name in store::entries(folder)? {
+        for name in store::entries(&folder)? {
             let target = fs_err::read_link(folder.join(&name))?;
             let id = target.file_name().and_then(|id| id.to_str()).and_then(|id| id.parse().ok());
             ids.insert(id.ok_or_else(|| {
@@ -206,7 +202,7 @@ impl Host {
                 ))
             })?);
         }
-        Ok(ids)
+        Ok(Some(ids))
     }
 
     fn names(&self) -> io::Result<BTreeMap<String, Name>> {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 
 use camino::Utf8Path;
-use package::durable;
+use package::durable::{self, Staging};
 use package::path::PackagePath;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
@@ -17,11 +17,9 @@ use crate::store;
 pub(crate) fn write(paths: &Paths, layout: &Layout, syncing: impl FnOnce()) -> io::Result<()> {
     let folder = paths.generations();
     platform::create_folders(&folder)?;
-    let staging = tempfile::Builder::new().prefix(durable::TEMPORARY).tempdir_in(&folder)?;
-    let place = Utf8Path::from_path(staging.path())
-        .ok_or_else(|| io::Error::other("the install root's path is not UTF-8"))?
-        .to_owned();
-    platform::set_mode(&place, 0o755)?;
+    let staging = Staging::within(&folder)?;
+    let place = staging.path();
+    platform::set_mode(place, 0o755)?;
     for directory in &layout.folders {
         let directory = place.join(directory.as_str());
         fs_err::create_dir(&directory)?;
@@ -41,11 +39,8 @@ pub(crate) fn write(paths: &Paths, layout: &Layout, syncing: impl FnOnce()) -> i
         // Syncing the file system does not report what could not be written on older systems.
         file.sync_all()?;
     }
-    platform::sync_file_system(&place)?;
-    durable::rename(&place, &paths.generation(layout.generation.number))?;
-    // The place it was made in is not there any more.
-    drop(staging.keep());
-    Ok(())
+    platform::sync_file_system(place)?;
+    durable::rename(place, &paths.generation(layout.generation.number))
 }
 
 /// Names in one folder, with what the links say.

@@ -4,14 +4,11 @@ use std::io;
 
 use camino::Utf8Path;
 use package::manifest::{MANIFEST, Manifest};
-use package::pkginfo::{PKGINFO, PkgInfo};
+use package::pkginfo::{BUILDINFO, PKGINFO, PkgInfo};
 use package::{PackageId, Sha256};
 use serde_json::Value;
 
 use super::{MADE_MANIFEST, StoreError, is_folder};
-
-/// What a package says of how it was built.
-const BUILDINFO: &str = "buildinfo.full.json";
 
 /// What a package says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

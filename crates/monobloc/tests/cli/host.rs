@@ -35,7 +35,7 @@ fn run(env: &TestEnv, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_set_goes_live_is_replaced_and_comes_back() {
+fn a_set_goes_live_once() {
     let env = with_store();
     assert_snapshot!(run(&env, &["activate", "--plan", "base--1", "app--1"]), @"
     exit: 0
@@ -74,6 +74,12 @@ fn a_set_goes_live_is_replaced_and_comes_back() {
     --- stderr
     nothing to do: all is as wanted
     ");
+}
+
+#[test]
+fn a_swap_is_made_taken_back_and_remembered() {
+    let env = with_store();
+    run(&env, &["activate", "base--1", "app--1"]);
     assert_snapshot!(run(&env, &["swap", "--plan", "app--2"]), @"
     exit: 0
     --- stdout
