@@ -1,10 +1,13 @@
 //! `pkginfo.json`: what a host must know of a package besides its files.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{GroupName, PackageName, ParseIdError, UserName, Variant};
+use crate::id::{GroupName, PackageId, PackageName, ParseIdError, RoleName, UserName, Variant};
 use crate::json;
+use crate::path::PackagePath;
 
 /// The name of the file inside a package.
 pub const PKGINFO: &str = "pkginfo.json";
@@ -126,9 +129,94 @@ pub struct PkgInfo {
     /// That user's primary group, if it is not one of its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupName>,
+    /// What is known of its units, by their file names.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub units: BTreeMap<String, UnitInfo>,
+    /// Checks with arguments or time limits, by name, besides the executables in `check/`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub checks: BTreeMap<String, CheckInfo>,
+    /// The format of what it keeps in its state folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_format: Option<StateFormat>,
+    /// Whether its files are the configuration of the others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub configuration: bool,
     /// The variant; `None` in packages of the reference, which did not say.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "named_variant")]
     pub variant: Option<Variant>,
+}
+
+/// What the installation must know of a unit to let it run through a switch, and to judge it after one.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UnitInfo {
+    /// The configuration it reads; `None`: any of it, so that it restarts whenever some changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reads: Option<Reads>,
+    /// How long it must stay up after a switch, without a restart, before that is confirmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stays_up_seconds: Option<u32>,
+}
+
+/// The configuration that a unit reads.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Reads {
+    /// Files below the install root, such as `etc/etcd.env`.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub files: BTreeSet<PackagePath>,
+    /// Variables of the environment that all packages make together.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub variables: BTreeSet<String>,
+}
+
+/// An executable that tells by its exit status whether all is well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckInfo {
+    /// The executable, a path in the package.
+    pub program: PackagePath,
+    /// Its arguments.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<String>,
+    /// How long one run may take.
+    #[serde(default = "CheckInfo::timeout_seconds")]
+    pub timeout_seconds: u32,
+    /// How long after a switch it may go on failing.
+    #[serde(default = "CheckInfo::within_seconds")]
+    pub within_seconds: u32,
+    /// The roles whose hosts it is for; none: all hosts.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub roles: BTreeSet<RoleName>,
+}
+
+impl CheckInfo {
+    fn timeout_seconds() -> u32 {
+        30
+    }
+
+    fn within_seconds() -> u32 {
+        60
+    }
+
+    /// The check that an executable in `check/` is when nothing is declared of it.
+    pub fn plain(program: PackagePath) -> Self {
+        Self {
+            program,
+            arguments: Vec::new(),
+            timeout_seconds: Self::timeout_seconds(),
+            within_seconds: Self::within_seconds(),
+            roles: BTreeSet::new(),
+        }
+    }
+}
+
+/// The format of what a package keeps, so that nobody goes back to one that cannot read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateFormat {
+    /// The format that it writes.
+    pub version: u32,
+    /// The oldest version whose programs can read that.
+    pub readable_by: u32,
 }
 
 /// Tells `"variant": null` (the default variant) from no `variant` at all (unknown).
@@ -149,6 +237,13 @@ impl PkgInfo {
         // Derived code would take a list for an object.
         let object: serde_json::Map<_, _> = serde_json::from_slice(bytes).map_err(PkgInfoError)?;
         Self::deserialize(serde_json::Value::Object(object)).map_err(PkgInfoError)
+    }
+
+    /// Whether the files of the package `id` are the configuration of others: it says so, or its
+    /// version is the reference's for configuration.
+    pub fn is_configuration(&self, id: &PackageId) -> bool {
+        let version = id.version().as_str();
+        self.configuration || version == "setup" || version.starts_with("setup_")
     }
 
     /// The bytes to write.
