@@ -4,9 +4,11 @@ mod generations;
 mod history;
 mod setup;
 mod store;
+mod uninstall;
 
 use camino::Utf8PathBuf;
 use host::history::By;
+use host::machine::Machine;
 use host::{Host, HostError, Job, Paths, SystemClock};
 use package::distribution::Distribution;
 use package::sign::PublicKey;
@@ -43,6 +45,31 @@ pub(crate) struct Places {
     /// The folder of this machine's roles and setup flags
     #[arg(long, value_name = "FOLDER", global = true, help_heading = "Places")]
     config_dir: Option<Utf8PathBuf>,
+
+    /// The folder in which packages keep state
+    #[arg(long, value_name = "FOLDER", global = true, help_heading = "Places")]
+    state_dir_root: Option<Utf8PathBuf>,
+
+    #[command(flatten)]
+    services: ServiceArgs,
+}
+
+/// What is done to the machine besides the install root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::Args)]
+#[command(next_help_heading = "Services")]
+pub(crate) struct ServiceArgs {
+    /// Write unit files, but start and stop nothing
+    #[arg(long, global = true)]
+    pub(crate) no_systemd: bool,
+
+    /// Do not wait for services to start; what is live is then not on trial
+    #[arg(long, global = true)]
+    pub(crate) no_block_systemd: bool,
+
+    /// Keep units and state below the install root, and leave the machine alone; so it is for every
+    /// root but the distribution's own
+    #[arg(long, global = true)]
+    pub(crate) rooted_systemd: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -60,6 +87,10 @@ enum HostCommand {
     Generations(generations::GenerationsArgs),
     Setup(setup::SetupArgs),
     History(history::HistoryArgs),
+    Uninstall(uninstall::UninstallArgs),
+    /// Tell whether this program can read what is on this host
+    #[command(hide = true)]
+    Readable,
 }
 
 pub(crate) fn run(
@@ -84,6 +115,10 @@ pub(crate) fn run(
         HostCommand::Generations(arguments) => generations::list(&call, arguments),
         HostCommand::Setup(arguments) => setup::run(&call, arguments),
         HostCommand::History(arguments) => history::run(&call, arguments),
+        HostCommand::Uninstall(arguments) => uninstall::run(&call, arguments),
+        HostCommand::Readable => {
+            call.host.readable().map(|()| Outcome::Done).map_err(|error| failure(&error))
+        }
     };
     progress.finish();
     result
@@ -111,8 +146,36 @@ impl Places {
         if let Some(config) = absolute(&self.config_dir)? {
             paths.config = config;
         }
-        Ok(Host::new(distribution, paths))
+        let state = absolute(&self.state_dir_root)?;
+        Ok(installation(distribution, paths, state, self.services))
     }
+}
+
+/// The installation at these places, with the machine that it is on.
+pub(crate) fn installation(
+    distribution: Distribution,
+    paths: Paths,
+    state: Option<Utf8PathBuf>,
+    services: ServiceArgs,
+) -> Host {
+    // Another root is a trial, a test, an image in the making: the machine is not its business.
+    let is_own = paths.root == distribution.install_root && !services.rooted_systemd;
+    let mut machine = if is_own {
+        let program = std::env::current_exe().ok().and_then(|path| path.try_into().ok());
+        Machine::this(&distribution, program)
+    } else {
+        Machine::below(&paths.root)
+    };
+    if services.no_systemd {
+        machine.services = None;
+    }
+    if let Some(state) = state {
+        machine.state = state;
+    }
+    let mut host = Host::new(distribution, paths);
+    host.machine = Some(machine);
+    host.switching.wait = !services.no_block_systemd;
+    host
 }
 
 /// A name that becomes a part of paths and unit names.
@@ -173,6 +236,11 @@ fn failure(error: &HostError) -> Failure {
             "`monobloc host collect` removes generations that are not needed any more; \
              `--with-generations` gives up those that use this package",
         ),
+        HostError::Returned { log, .. } | HostError::Failed { log, .. } if !log.is_empty() => {
+            let lines: Vec<_> =
+                log.iter().map(|line| format!("  {}", line.escape_debug())).collect();
+            failure.hint(format!("the last lines of what failed:\n{}", lines.join("\n")))
+        }
         HostError::NotBootstrapped(_) => {
             failure.hint("make a set live with `monobloc host activate`")
         }
