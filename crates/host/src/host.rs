@@ -195,7 +195,11 @@ impl Host {
         let lock = HostLock { _lock: Lock::take(&self.paths.lock(), job.cancel, &wait)? };
         if self.machine.is_some() {
             let mut receipt = Receipt::read(&self.paths)?;
-            receipt.update(&self.paths, |receipt| receipt.folders.extend(made))?;
+            receipt.update(&self.paths, |receipt| {
+                receipt.folders.extend(made);
+                // Whoever added packages first made it, without a word.
+                receipt.folders.insert(self.paths.root.clone());
+            })?;
             if receipt.removing.is_some() {
                 return Err(HostError::Removing);
             }
