@@ -81,17 +81,57 @@ pub enum VariableProblem {
 
 /// Tells whether `variable` can be set to `value`.
 pub fn variable_problem(variable: &str, value: &str) -> Option<VariableProblem> {
-    let is_name = variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-        && variable.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
     if RESERVED.contains(&variable) {
         Some(VariableProblem::Reserved)
-    } else if !is_name {
+    } else if !is_name(variable) {
         Some(VariableProblem::Name)
     } else if value.chars().any(char::is_control) {
         Some(VariableProblem::Value)
     } else {
         None
     }
+}
+
+/// Whether a text is the name of a variable.
+fn is_name(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && text.bytes().next().is_some_and(|byte| !byte.is_ascii_digit())
+}
+
+/// The variables of an `environment` file, read as systemd reads it: ours, or one of the reference,
+/// which quotes nothing. Lines that set nothing are passed over.
+pub fn variables(text: &str) -> BTreeMap<String, String> {
+    let mut variables = BTreeMap::new();
+    for line in text.lines().map(str::trim) {
+        if line.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some((name, value)) = line.split_once('=')
+            && is_name(name)
+        {
+            variables.insert(name.to_owned(), unquote(value.trim_start()));
+        }
+    }
+    variables
+}
+
+/// The value that a text stands for: in quotes, after a backslash, or as it is.
+fn unquote(text: &str) -> String {
+    let mut value = String::new();
+    let mut quote = None;
+    let mut chars = text.chars().peekable();
+    while let Some(char) = chars.next() {
+        match (char, quote) {
+            ('"' | '\'', None) if value.is_empty() => quote = Some(char),
+            (_, Some(open)) if char == open => quote = None,
+            ('\\', None) => value.extend(chars.next()),
+            ('\\', Some('"')) => {
+                value.push(chars.next_if(|next| "\"\\$`".contains(*next)).unwrap_or('\\'));
+            }
+            _ => value.push(char),
+        }
+    }
+    value
 }
 
 /// Plain words stay as they are; the rest goes into double quotes, where systemd and shells agree on
@@ -110,4 +150,37 @@ fn quote(value: &str) -> Cow<'_, str> {
     }
     quoted.push('"');
     Cow::Owned(quoted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for value in [
+            "",
+            "plain",
+            "two words",
+            " blanks ",
+            "a\"b'c`d$e\\f\\\\",
+            "\"",
+            "#x",
+            "a=b",
+            "'x'",
+            "ä€",
+        ] {
+            let text = format!("# package: a--1\nA={}\n\n", quote(value));
+            let expected = BTreeMap::from([("A".to_owned(), value.to_owned())]);
+            assert_eq!(variables(&text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_the_reference_is_read_as_systemd_reads_it() {
+        let text = "; x\nA=b c\nB=\"d e\"\nC=it's\nD = no\n1=no\nE='f \\g'\nF=a\\ b\nno\nA=last\n";
+        let found: Vec<String> =
+            variables(text).into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+        assert_eq!(found, ["A=last", "B=d e", "C=it's", "E=f \\g", "F=a b"]);
+    }
 }

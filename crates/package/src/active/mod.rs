@@ -15,7 +15,7 @@ use crate::path::PackagePath;
 use crate::pkginfo::PkgInfo;
 
 pub use conflict::Conflict;
-pub use environment::{VariableProblem, variable_problem};
+pub use environment::{VariableProblem, variable_problem, variables};
 
 /// One package of a set.
 #[derive(Debug, Clone, Copy)]
