@@ -3,5 +3,8 @@
 #[cfg(unix)]
 #[path = "linux.rs"]
 mod os;
+#[cfg(unix)]
+#[path = "linux_process.rs"]
+pub(crate) mod process;
 
 pub(crate) use os::{create_folders, exchange, set_mode, symlink, symlinks_in, sync_file_system};
