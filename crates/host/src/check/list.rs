@@ -71,16 +71,12 @@ fn of_package(store: &Store, package: &Package, roles: &BTreeSet<RoleName>) -> V
 impl Host {
     /// The checks of what is live, or of what the reference made active.
     pub fn checks(&self) -> Result<Vec<Check>, HostError> {
-        let (ids, roles, store) = match generation::live(&self.paths)? {
-            Some(number) => {
-                let live = Generation::read(&self.paths, number)?;
-                let ids = live.packages.into_keys().collect();
-                (ids, live.roles, Store::new(live.repository))
-            }
-            None => {
-                let roles = roles::read(&self.paths.roles()).map_err(ObserveError::from)?;
-                (self.active()?, roles, self.store.clone())
-            }
+        let (ids, roles, store) = if let Some(number) = generation::live(&self.paths)? {
+            let live = Generation::read(&self.paths, number)?;
+            (live.packages.into_keys().collect(), live.roles, Store::new(live.repository))
+        } else {
+            let roles = roles::read(&self.paths.roles()).map_err(ObserveError::from)?;
+            (self.active()?, roles, self.store.clone())
         };
         let packages =
             ids.iter().map(|id| store.load_any(id)).collect::<Result<Vec<Package>, _>>()?;

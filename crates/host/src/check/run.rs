@@ -16,7 +16,8 @@ use super::Check;
 use super::capture::Capture;
 use crate::platform::process::{self, Force};
 
-/// The longest pause between two looks at a running check.
+/// The shortest and the longest pause between two looks at a running check.
+const POLL_MIN: Duration = Duration::from_millis(1);
 const POLL_MAX: Duration = Duration::from_millis(50);
 /// How long a check may take to end after it was asked to.
 const END_GRACE: Duration = Duration::from_secs(2);
@@ -97,14 +98,14 @@ pub fn run(
 ) -> Result<Outcome, Cancelled> {
     let (writer, capture) = match Capture::new() {
         Ok(pipe) => pipe,
-        Err(error) => return Ok(not_started(&error)),
+        Err(error) => return Ok(not_started(check, &error)),
     };
     let mut command = command(check, environment);
     match writer.try_clone() {
         Ok(other) => command.stdout(writer).stderr(other),
-        Err(error) => return Ok(not_started(&error)),
+        Err(error) => return Ok(not_started(check, &error)),
     };
-    watch(command, check.timeout, Some(capture), cancel)
+    watch(check, command, Some(capture), cancel)
 }
 
 /// Runs a check whose output goes where that of this process goes; the outcome has none.
@@ -113,7 +114,7 @@ pub fn run_inherited(
     environment: &BTreeMap<String, String>,
     cancel: &Cancel,
 ) -> Result<Outcome, Cancelled> {
-    watch(command(check, environment), check.timeout, None, cancel)
+    watch(check, command(check, environment), None, cancel)
 }
 
 fn command(check: &Check, environment: &BTreeMap<String, String>) -> Command {
@@ -124,14 +125,26 @@ fn command(check: &Check, environment: &BTreeMap<String, String>) -> Command {
     command
 }
 
-fn not_started(error: &io::Error) -> Outcome {
-    let verdict = Verdict::NotStarted { reason: error.to_string() };
+fn not_started(check: &Check, error: &io::Error) -> Outcome {
+    let program = &check.program;
+    let reason = match (error.kind(), fs_err::metadata(program)) {
+        (io::ErrorKind::NotFound, Err(_)) => format!("`{program}` does not exist"),
+        (io::ErrorKind::NotFound, Ok(_)) => {
+            format!("the interpreter of `{program}` does not exist")
+        }
+        (io::ErrorKind::PermissionDenied, Ok(found)) if found.is_dir() => {
+            format!("`{program}` is a folder")
+        }
+        (io::ErrorKind::PermissionDenied, Ok(_)) => format!("`{program}` is not executable"),
+        _ => format!("`{program}`: {error}"),
+    };
+    let verdict = Verdict::NotStarted { reason };
     Outcome { verdict, output: String::new(), took: Duration::ZERO }
 }
 
 fn watch(
+    check: &Check,
     mut command: Command,
-    timeout: Duration,
     capture: Option<Capture>,
     cancel: &Cancel,
 ) -> Result<Outcome, Cancelled> {
@@ -139,12 +152,12 @@ fn watch(
     let started = Instant::now();
     let child = match command.spawn() {
         Ok(child) => child,
-        Err(error) => return Ok(not_started(&error)),
+        Err(error) => return Ok(not_started(check, &error)),
     };
     // It holds the ends of the pipe that are the check's.
     drop(command);
     let mut running = Running { child, capture };
-    let end = running.wait(timeout, cancel);
+    let end = running.wait(check.timeout, cancel);
     let took = started.elapsed();
     let status = running.end(!matches!(end, Ok(End::Itself)));
     let verdict = match (end, status) {
@@ -177,7 +190,7 @@ impl Running {
     /// Reads what it writes until it ends, the time is over, or it is not wanted any more.
     fn wait(&mut self, limit: Duration, cancel: &Cancel) -> io::Result<End> {
         let started = Instant::now();
-        let mut pause = Duration::from_millis(1);
+        let mut pause = POLL_MIN;
         loop {
             let has_ended = process::has_ended(&self.child)?;
             // What it wrote last is read after it ended.
@@ -190,10 +203,12 @@ impl Running {
                 return Ok(End::Late);
             }
             if has_written {
-                pause = Duration::from_millis(1);
+                // There may be more.
+                pause = POLL_MIN;
+            } else {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(POLL_MAX);
             }
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(POLL_MAX);
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod add;
 mod adoption;
+mod check;
 mod collect;
 mod conflicts;
 mod fakes;

@@ -206,7 +206,8 @@ pub(crate) fn lay_out(folder: &Utf8Path, info: &str, files: &[File<'_>]) {
             std::os::unix::fs::symlink(content, at).unwrap();
         } else {
             fs_err::write(&at, content).unwrap();
-            let mode = if path.starts_with("bin") { 0o755 } else { 0o644 };
+            let is_program = path.starts_with("bin") || path.starts_with("check");
+            let mode = if is_program { 0o755 } else { 0o644 };
             fs_err::set_permissions(at, std::fs::Permissions::from_mode(mode)).unwrap();
         }
     }
