@@ -12,7 +12,7 @@ use crate::name::ClusterName;
 use crate::{platform, tool};
 
 /// How long the kernel may take to end processes that were killed.
-const END_MAX: Duration = Duration::from_secs(60);
+const END_MAX: Duration = Duration::from_mins(1);
 /// The group of all clusters.
 const GROUP: &str = "monobloc-local";
 
@@ -90,8 +90,21 @@ pub(crate) fn kill(group: &Utf8Path) -> Result<(), LocalError> {
     Err(LocalError::Undead(group.to_owned()))
 }
 
+/// Kills everything in the group and removes it. A process that was about to enter it may come in
+/// between; after that there is nothing to enter.
+pub(crate) fn kill_and_remove(group: &Utf8Path) -> Result<(), LocalError> {
+    let gone = tool::until(END_MAX, || {
+        kill(group)?;
+        match remove(group) {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => Ok(false),
+            result => result.map(|()| true).map_err(LocalError::from),
+        }
+    })?;
+    if gone { Ok(()) } else { Err(LocalError::Undead(group.to_owned())) }
+}
+
 /// Removes an empty group with all below it.
-pub(crate) fn remove(group: &Utf8Path) -> io::Result<()> {
+fn remove(group: &Utf8Path) -> io::Result<()> {
     for folder in folders(group) {
         remove(&folder)?;
     }

@@ -59,7 +59,7 @@ pub struct Cluster {
 impl Cluster {
     /// Makes a cluster, building images that are missing, and waits until all of its hosts have booted.
     /// If that fails nothing is left of it.
-    pub fn up(machine: &Machine, options: Options, job: &Job<'_>) -> Result<Self, LocalError> {
+    pub fn up(machine: &Machine, options: &Options, job: &Job<'_>) -> Result<Self, LocalError> {
         needs::check()?;
         let name: ClusterName = options.name.parse()?;
         let names = host_names(&options.hosts)?;
@@ -68,11 +68,11 @@ impl Cluster {
             let image = Image::ensure(machine, spec.image, job)?;
             hosts.push((name, spec, image));
         }
-        let record = reserve(machine, name, &options, &hosts, job)?;
+        let record = reserve(machine, name, options, &hosts, job)?;
         let made = make(machine, &record, job);
         if made.is_err() {
             // What made it fail is worth more than that something could not be removed.
-            drop(Self::remove(machine, &options.name, &Job::default()));
+            drop(tear_down(machine, &record.name, &Job::default()));
         }
         made
     }
@@ -105,27 +105,10 @@ impl Cluster {
     pub fn remove(machine: &Machine, name: &str, job: &Job<'_>) -> Result<(), LocalError> {
         needs::check_root()?;
         let name: ClusterName = name.parse()?;
-        let _lock = machine.lock(job)?;
-        let (folder, run) = (machine.cluster(&name), machine.cluster_run(&name));
-        if !folder.exists() && !run.exists() {
+        if !machine.cluster(&name).exists() && !machine.cluster_run(&name).exists() {
             return Err(not_up(machine, &name));
         }
-        network::silence_switch(&name);
-        let group = cgroup::of_cluster(machine, &name)?;
-        cgroup::kill(&group)?;
-        cgroup::remove(&group)?;
-        network::remove_all(&name)?;
-        for folder in [&run, &folder] {
-            platform::unmount_below(folder)?;
-        }
-        forget_containers(&name)?;
-        durable::remove_tree(&run)?;
-        // The record goes last: until then the cluster can be removed again.
-        durable::remove_tree(&folder)?;
-        if machine.cluster_names()?.is_empty() {
-            remove_shared(machine, &group)?;
-        }
-        Ok(())
+        tear_down(machine, &name, job)
     }
 
     /// Removes it.
@@ -299,6 +282,27 @@ fn make(machine: &Machine, record: &ClusterRecord, job: &Job<'_>) -> Result<Clus
         }
     }
     Ok(cluster)
+}
+
+/// Removes all that there may be of a cluster.
+fn tear_down(machine: &Machine, name: &ClusterName, job: &Job<'_>) -> Result<(), LocalError> {
+    let _lock = machine.lock(job)?;
+    let (folder, run) = (machine.cluster(name), machine.cluster_run(name));
+    network::silence_switch(name);
+    let group = cgroup::of_cluster(machine, name)?;
+    cgroup::kill_and_remove(&group)?;
+    network::remove_all(name)?;
+    for folder in [&run, &folder] {
+        platform::unmount_below(folder)?;
+    }
+    forget_containers(name)?;
+    durable::remove_tree(&run)?;
+    // The record goes last: until then the cluster can be removed again.
+    durable::remove_tree(&folder)?;
+    if machine.cluster_names()?.is_empty() {
+        remove_shared(machine, &group)?;
+    }
+    Ok(())
 }
 
 /// Removes what systemd-nspawn keeps on the machine for the hosts of a cluster.

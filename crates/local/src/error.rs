@@ -15,7 +15,7 @@ use crate::tool::ToolError;
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum LocalError {
-    #[error("hosts on this machine need {}", .missing.join("; "))]
+    #[error("hosts on this machine need {}", .missing.join(", "))]
     Needs { missing: Vec<String>, packages: Vec<&'static str> },
     #[error("`{value}` cannot be the name of a {kind}: {expected}")]
     Name { kind: &'static str, value: String, expected: &'static str },
@@ -97,8 +97,9 @@ impl LocalError {
             Self::NotUp { others, .. } if others.is_empty() => {
                 "`monobloc local up` makes one".to_owned()
             }
-            Self::NotUp { others, .. } => format!("there are {}", others.join(", ")),
-            Self::NoHost { others, .. } => format!("there are {}", others.join(", ")),
+            Self::NotUp { others, .. } | Self::NoHost { others, .. } => {
+                format!("there is {}", others.join(", "))
+            }
             Self::Off(host) => format!("`monobloc local start {host}` turns it on"),
             Self::SubnetUsed(_) => "give the cluster another one".to_owned(),
             Self::NoMirror(_) => "name one with `--mirror URL`".to_owned(),

@@ -1,8 +1,9 @@
 //! One host: its power, its files, and programs run in it.
 
 use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
 use std::net::Ipv4Addr;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -20,12 +21,12 @@ use crate::supervise::{self, HOST_GROUP, SUPERVISOR_GROUP};
 use crate::{cgroup, network, platform, tool};
 
 /// A good limit for a boot, also on a machine with other work to do.
-pub const BOOT_MAX: Duration = Duration::from_secs(120);
+pub const BOOT_MAX: Duration = Duration::from_mins(2);
 /// How long an orderly end may take.
-pub const STOP_MAX: Duration = Duration::from_secs(120);
+pub const STOP_MAX: Duration = Duration::from_mins(2);
 /// How long a program run by [`Host::exec`] may take.
-pub const EXEC_MAX: Duration = Duration::from_secs(60);
-/// How long a supervisor may take to be there.
+pub const EXEC_MAX: Duration = Duration::from_mins(1);
+/// How long the start of a supervisor may take.
 const START_MAX: Duration = Duration::from_secs(20);
 /// How long a host is asked how it is.
 const ASK_MAX: Duration = Duration::from_secs(5);
@@ -174,16 +175,18 @@ impl Host {
         if self.power() == Power::On {
             return Err(LocalError::On(self.name().to_owned()));
         }
-        let boots = self.boots();
         let log = fs_err::File::create(self.run.join("supervisor.log"))?.into_parts().0;
         let mut command = Command::new("setsid");
         command.args(["--fork", "--", self.boot.program.as_str(), "local", "supervise"]);
         command.arg(self.run.join("boot.json")).current_dir("/");
-        command.stdout(log.try_clone()?).stderr(log);
-        let mut child = tool::start(&mut command)?;
+        let mut child = tool::start(command.stdout(Stdio::piped()).stderr(log))?;
         tool::wait(&command, &mut child, START_MAX, &Cancel::new())?;
-        let is_on = || Ok::<_, LocalError>(self.boots() > boots);
-        if tool::until(START_MAX, is_on)? {
+        // Every step of the supervisor up to that word has a limit; its end closes the pipe.
+        let mut word = String::new();
+        if let Some(pipe) = child.stdout {
+            BufReader::new(pipe).read_line(&mut word)?;
+        }
+        if word == supervise::ON {
             return Ok(());
         }
         Err(LocalError::NotStarted { host: self.name().to_owned(), log: self.supervisor_log() })

@@ -10,9 +10,9 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use package::Sha256;
 use package::durable::{self, Staging};
 use package::lock::Lock;
-use package::{Cancel, Sha256};
 use serde::{Deserialize, Serialize};
 
 use crate::error::LocalError;
@@ -22,9 +22,9 @@ use crate::tool::ToolError;
 use crate::{needs, platform, tool};
 
 /// The longest that the build of an image may take.
-const BUILD_MAX: Duration = Duration::from_secs(30 * 60);
+const BUILD_MAX: Duration = Duration::from_mins(30);
 /// The longest that `apt-get update` may take.
-const UPDATE_MAX: Duration = Duration::from_secs(5 * 60);
+const UPDATE_MAX: Duration = Duration::from_mins(5);
 
 const PACKAGES: &str = "systemd,systemd-sysv,dbus,libpam-systemd,openssh-server,sudo,iproute2,\
      iputils-ping,procps,ca-certificates,curl,tar,gzip,xz-utils,zstd,less";
@@ -213,7 +213,8 @@ fn told(command: &mut Command, suite: Suite, job: &Job<'_>) -> Result<(), LocalE
             for line in pipe.into_iter().flat_map(|pipe| BufReader::new(pipe).split(b'\n')) {
                 let Ok(line) = line else { break };
                 let line = String::from_utf8_lossy(&line).into_owned();
-                if let Some(text) = line.strip_prefix("I: ") {
+                if let Some(text) = line.strip_prefix("I: ").and_then(|text| text.split(':').next())
+                {
                     job.observer.event(&Event::ImageStep { suite, text });
                 }
                 log += &line;
@@ -246,7 +247,7 @@ fn mirror(machine: &Machine, family: Family, job: &Job<'_>) -> Result<String, Lo
     if found.is_none() {
         let mut update = Command::new("apt-get");
         let output = tool::outcome(update.args(["update", "-q"]), UPDATE_MAX, job.cancel)?;
-        tool::checked(&update, output)?;
+        tool::checked(&update, &output)?;
         found = mirror_of(&sites()?, family);
     }
     found.ok_or(LocalError::NoMirror(family.name()))
@@ -280,8 +281,8 @@ fn ubuntu_keyring(machine: &Machine, job: &Job<'_>) -> Result<Utf8PathBuf, Local
         let staging = Staging::of(&folder)?;
         let mut command = mmdebstrap("extract", "ubuntu-keyring");
         command.arg(KEYRING_SUITE).arg(staging.path()).arg(mirror);
-        let output = tool::outcome(&mut command, BUILD_MAX, &Cancel::clone(job.cancel))?;
-        tool::checked(&command, output)?;
+        let output = tool::outcome(&mut command, BUILD_MAX, job.cancel)?;
+        tool::checked(&command, &output)?;
         durable::rename(staging.path(), &folder)?;
     }
     let keyring = folder.join(UBUNTU_KEYRING);
@@ -298,7 +299,10 @@ mod tests {
             assert_eq!(suite.as_str().parse::<Suite>().unwrap(), suite);
         }
         let error = "buster".parse::<Suite>().unwrap_err();
-        insta::assert_snapshot!(format!("{error}\n{}", error.hint().unwrap()), @"");
+        insta::assert_snapshot!(format!("{error}\n{}", error.hint().unwrap()), @"
+        there is no image `buster`
+        there are bullseye, bookworm, trixie, jammy, noble, resolute
+        ");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! let machine = Machine::default();
 //! let hosts = vec![HostSpec::new("h1", Suite::Bookworm), HostSpec::new("h2", Suite::Trixie)];
 //! let options = Options::new("try", hosts, "/usr/bin/monobloc".into());
-//! let cluster = Cluster::up(&machine, options, &Job::default())?.guard();
+//! let cluster = Cluster::up(&machine, &options, &Job::default())?.guard();
 //! let host = cluster.host("h1")?;
 //! assert!(host.exec(&["ping", "-c1", "h2"])?.status.success());
 //! host.kill()?; // the power is gone

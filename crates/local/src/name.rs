@@ -100,6 +100,6 @@ mod tests {
         for bad in ["", "1a", "A", "a_b", "a.b", "a/b", "a-", "..", "abcdefghijklm", "switch"] {
             assert!(bad.parse::<ClusterName>().is_err(), "{bad}");
         }
-        insta::assert_snapshot!("Big".parse::<ClusterName>().unwrap_err(), @"");
+        insta::assert_snapshot!("Big".parse::<ClusterName>().unwrap_err(), @"`Big` cannot be the name of a cluster: expected a small letter, then small letters, digits and `-`, at most 12 in all");
     }
 }

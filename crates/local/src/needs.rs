@@ -45,10 +45,7 @@ fn missing(is_root: bool, path: &str) -> Result<(), LocalError> {
     let is_there =
         |name: &str| path.split(':').any(|folder| Utf8Path::new(folder).join(name).is_file());
     let absent: Vec<_> = PROGRAMS.iter().filter(|(name, _)| !is_there(name)).collect();
-    if !absent.is_empty() {
-        let names: Vec<_> = absent.iter().map(|(name, _)| format!("`{name}`")).collect();
-        missing.push(format!("the programs {}", names.join(", ")));
-    }
+    missing.extend(absent.iter().map(|(name, _)| format!("`{name}`")));
     if missing.is_empty() {
         return Ok(());
     }
@@ -68,6 +65,9 @@ mod tests {
             fs_err::write(folder.path().join(name), "").unwrap();
         }
         let error = missing(false, path).unwrap_err();
-        insta::assert_snapshot!(format!("{error}\n{}", error.hint().unwrap()), @"");
+        insta::assert_snapshot!(format!("{error}\n{}", error.hint().unwrap()), @"
+        hosts on this machine need root, `apt-get`, `ip`, `mmdebstrap`, `systemd-nspawn`, `unshare`
+        as root on Debian or Ubuntu: apt-get install apt iproute2 mmdebstrap systemd-container util-linux
+        ");
     }
 }

@@ -2,6 +2,7 @@
 //! stops, and boots it again if it asked for that. It is a process of its own, so that hosts outlive the
 //! program that made them.
 
+use std::io::{self, Write as _};
 use std::process::{Command, Stdio};
 
 use camino::Utf8Path;
@@ -17,6 +18,9 @@ pub(crate) const HOST_GROUP: &str = "host";
 /// Where the supervisor is, so that a frozen host does not freeze it.
 pub(crate) const SUPERVISOR_GROUP: &str = "supervisor";
 
+/// What the supervisor writes when the host gets its power.
+pub(crate) const ON: &str = "on\n";
+
 /// Runs a host until it is off. For the hidden command `local supervise FILE` of the program that
 /// [`crate::Options::program`] names.
 pub fn supervise(file: &Utf8Path) -> Result<(), LocalError> {
@@ -26,6 +30,8 @@ pub fn supervise(file: &Utf8Path) -> Result<(), LocalError> {
         network::plug(&boot)?;
         let number = boots(&boot.boots) + 1;
         fs_err::write(&boot.boots, number.to_string())?;
+        // Whoever waits for it may be gone.
+        drop(io::stdout().write_all(ON.as_bytes()).and_then(|()| io::stdout().flush()));
         let console = fs_err::File::options().create(true).append(true).open(&boot.console)?;
         let console = console.into_parts().0;
         let status = in_namespaces()
@@ -62,8 +68,7 @@ pub(crate) fn boots(file: &Utf8Path) -> u32 {
 }
 
 fn read(file: &Utf8Path) -> Result<BootRecord, LocalError> {
-    record::read(file)?
-        .ok_or_else(|| std::io::Error::new(std::io::ErrorKind::NotFound, file.as_str()).into())
+    record::read(file)?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, file.as_str()).into())
 }
 
 /// Mounts that vanish with the host, and a clock that starts at zero. Unmounting on the machine must

@@ -17,7 +17,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(50);
 /// How long a program may take to end after it was asked to.
 const END_GRACE: Duration = Duration::from_secs(5);
 /// No tool that is run for its effect takes longer.
-pub(crate) const TOOL_MAX: Duration = Duration::from_secs(60);
+pub(crate) const TOOL_MAX: Duration = Duration::from_mins(1);
 
 /// Why a program did not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -42,11 +42,11 @@ pub(crate) fn run(program: &str, arguments: &[&str]) -> Result<String, ToolError
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C");
     let output = outcome(&mut command, TOOL_MAX, &Cancel::new())?;
-    checked(&command, output)
+    checked(&command, &output)
 }
 
 /// What a program wrote, if it did well.
-pub(crate) fn checked(command: &Command, output: Output) -> Result<String, ToolError> {
+pub(crate) fn checked(command: &Command, output: &Output) -> Result<String, ToolError> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }

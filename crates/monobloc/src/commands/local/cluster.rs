@@ -76,7 +76,7 @@ pub(super) fn up(mut call: Call<'_>, arguments: &UpArgs) -> Result<Outcome, Fail
     options.fsync = arguments.fsync;
     call.machine.mirror.clone_from(&arguments.mirror);
     let cluster =
-        Cluster::up(&call.machine, options, &call.job).map_err(|error| failure(&error))?;
+        Cluster::up(&call.machine, &options, &call.job).map_err(|error| failure(&error))?;
     if !call.output.is_json() {
         let hosts = plural(cluster.hosts().len(), "host");
         call.output.note(&format!("cluster {}: {hosts} in {}", cluster.name(), cluster.subnet()));

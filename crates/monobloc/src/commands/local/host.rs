@@ -126,12 +126,14 @@ pub(super) fn supervise(arguments: &SuperviseArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
+type Step<'a> = &'a dyn Fn(&Host) -> Result<(), LocalError>;
+
 /// Does each step with all hosts before the next one, so that they boot at the same time.
 fn each(
     call: &Call<'_>,
     arguments: &Hosts,
     now: &str,
-    steps: &[&dyn Fn(&Host) -> Result<(), LocalError>],
+    steps: &[Step<'_>],
 ) -> Result<Outcome, Failure> {
     let cluster = call.open(&arguments.which)?;
     let hosts = arguments.hosts.iter().map(|name| cluster.host(name));

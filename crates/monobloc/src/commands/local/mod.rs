@@ -85,9 +85,10 @@ impl Call<'_> {
 /// What went wrong, with what to do about it.
 fn failure(error: &LocalError) -> Failure {
     let failure = match error {
-        LocalError::Name { .. } | LocalError::Suite(_) | LocalError::HostCount { .. } => {
-            Failure::usage(error.to_string())
-        }
+        LocalError::Name { .. }
+        | LocalError::Suite(_)
+        | LocalError::Subnet(_)
+        | LocalError::HostCount { .. } => Failure::usage(error.to_string()),
         _ => Failure::of(error),
     };
     match error.hint() {
