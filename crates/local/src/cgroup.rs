@@ -104,7 +104,7 @@ pub(crate) fn kill_and_remove(group: &Utf8Path) -> Result<(), LocalError> {
 }
 
 /// Removes an empty group with all below it.
-fn remove(group: &Utf8Path) -> io::Result<()> {
+pub(crate) fn remove(group: &Utf8Path) -> io::Result<()> {
     for folder in folders(group) {
         remove(&folder)?;
     }

@@ -103,10 +103,6 @@ impl Host {
             durable::create_folders(&folder)?;
         }
         platform::mount_overlay(&self.record.lower, &disk, self.root(), !cluster.fsync)?;
-        for part in [HOST_GROUP, SUPERVISOR_GROUP] {
-            durable::create_folders(&self.boot.cgroup.join(part))?;
-        }
-        cgroup::offer_controllers(&self.boot.cgroup);
         record::write(&self.run.join("boot.json"), &self.boot)?;
         Access::in_folder(&self.access).install(cluster, &self.record, self.root())
     }
@@ -175,6 +171,13 @@ impl Host {
         if self.power() == Power::On {
             return Err(LocalError::On(self.name().to_owned()));
         }
+        // The kernel remembers of a group that it was killed, and kills what is born from there into
+        // another one: each boot has groups of its own.
+        cgroup::remove(&self.boot.cgroup)?;
+        for part in [HOST_GROUP, SUPERVISOR_GROUP] {
+            durable::create_folders(&self.boot.cgroup.join(part))?;
+        }
+        cgroup::offer_controllers(&self.boot.cgroup);
         let log = fs_err::File::create(self.run.join("supervisor.log"))?.into_parts().0;
         let mut command = Command::new("setsid");
         command.args(["--fork", "--", self.boot.program.as_str(), "local", "supervise"]);

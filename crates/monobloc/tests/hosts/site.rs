@@ -42,7 +42,7 @@ impl Site {
         // There is something to remove only if a run was killed.
         drop(Cluster::remove(&machine, &name, &Job::default()));
         let options = Options::new(name, vec![host], program);
-        let cluster = Cluster::up(&machine, options, &Job::default()).unwrap().guard();
+        let cluster = Cluster::up(&machine, &options, &Job::default()).unwrap().guard();
         Self { cluster, packages }
     }
 
