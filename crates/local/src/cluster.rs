@@ -34,7 +34,7 @@ pub struct Options {
     /// Its network; without it one that is free.
     pub subnet: Option<Subnet>,
     /// The program whose hidden `local supervise FILE [--boot]` calls [`crate::supervise`] or
-    /// [`crate::boot`]. It must stay where it is while the cluster is up.
+    /// [`crate::boot`]. An absolute path; it must stay there while the cluster is up.
     pub program: Utf8PathBuf,
     /// Whether syncing files in hosts reaches the disk of the machine. That is slower, and matters only if
     /// the machine itself may lose its power.

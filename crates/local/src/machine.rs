@@ -8,7 +8,8 @@ use crate::error::LocalError;
 use crate::event::{Event, Job};
 use crate::name::{ClusterName, HostName};
 
-/// Where this machine keeps its hosts.
+/// Where this machine keeps its hosts. What the kernel has of a cluster is named by the cluster alone, so names
+/// must differ even between clusters in different folders.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Images and the disks of hosts.

@@ -72,22 +72,23 @@ pub(crate) fn restore(machine: &Machine) -> Result<(), LocalError> {
         drop(fs_err::write(Utf8Path::new("/proc/sys").join(name), value.to_string()));
     }
     for folder in before.folders_absent.iter().map(Utf8Path::new) {
-        // Others may have begun to use it; then it is theirs.
-        if has_no_files(folder) {
-            platform::unmount_below(folder)?;
-            package::durable::remove_tree(folder)?;
-        }
+        remove_if_unused(folder)?;
     }
     fs_err::remove_file(path)?;
     Ok(())
 }
 
-fn has_no_files(folder: &Utf8Path) -> bool {
-    let Ok(entries) = folder.read_dir_utf8() else { return false };
-    let is_empty = |entry: io::Result<camino::Utf8DirEntry>| {
-        entry.is_ok_and(|entry| entry.path().is_dir() && has_no_files(entry.path()))
-    };
-    entries.into_iter().all(is_empty)
+/// Removes a folder with the empty folders in it. Others may have begun to use it; then it is theirs.
+fn remove_if_unused(folder: &Utf8Path) -> io::Result<()> {
+    let entries = || folder.read_dir_utf8().into_iter().flatten().filter_map(Result::ok);
+    for entry in entries() {
+        drop(fs_err::remove_dir(entry.path()));
+    }
+    if folder.exists() && entries().next().is_none() {
+        platform::unmount_below(folder)?;
+        fs_err::remove_dir(folder)?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -106,12 +107,15 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_empty_if_all_below_it_is() {
+    fn a_folder_that_others_use_is_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let root = Utf8Path::from_path(folder.path()).unwrap();
-        fs_err::create_dir_all(root.join("a/b")).unwrap();
-        assert!(has_no_files(root));
-        fs_err::write(root.join("a/b/c"), "").unwrap();
-        assert!(!has_no_files(root));
+        let root = Utf8Path::from_path(folder.path()).unwrap().join("made");
+        fs_err::create_dir_all(root.join("empty")).unwrap();
+        fs_err::create_dir_all(root.join("used/by-another")).unwrap();
+        remove_if_unused(&root).unwrap();
+        assert!(root.join("used/by-another").exists() && !root.join("empty").exists());
+        fs_err::remove_dir(root.join("used/by-another")).unwrap();
+        remove_if_unused(&root).unwrap();
+        assert!(!root.exists());
     }
 }
