@@ -130,6 +130,7 @@ pub(crate) fn pkginfo(key: &PackageKey, component: &Component) -> PkgInfo {
         username: info.username.clone(),
         group: info.group.clone(),
         variant: Some(key.variant.clone()),
+        ..PkgInfo::default()
     }
 }
 
