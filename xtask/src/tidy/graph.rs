@@ -12,18 +12,20 @@ const PACKAGE: &str = "monobloc-package";
 const DOWNLOAD: &str = "monobloc-download";
 const BUILD: &str = "monobloc-build";
 const HOST: &str = "monobloc-host";
+const WEB: &str = "monobloc-web";
 const TESTING: &str = "monobloc-testing";
 
 /// Which crates of the workspace each of them may use. Tests may also use [`TESTING`].
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 10] = [
     (PACKAGE, &[]),
     (DOWNLOAD, &[PACKAGE]),
     (BUILD, &[PACKAGE, DOWNLOAD]),
     (HOST, &[PACKAGE, DOWNLOAD]),
-    ("monobloc", &[PACKAGE, DOWNLOAD, BUILD, HOST]),
+    (WEB, &[PACKAGE, HOST]),
+    ("monobloc", &[PACKAGE, DOWNLOAD, BUILD, HOST, WEB]),
     (TESTING, &[]),
     ("bench", &[PACKAGE, DOWNLOAD, BUILD, HOST, TESTING]),
-    ("fuzz", &[PACKAGE, DOWNLOAD, BUILD, HOST, TESTING]),
+    ("fuzz", &[PACKAGE, DOWNLOAD, BUILD, HOST, WEB, TESTING]),
     ("xtask", &[]),
 ];
 
