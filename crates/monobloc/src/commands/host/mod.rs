@@ -2,6 +2,7 @@
 
 mod generations;
 mod history;
+mod serve;
 mod setup;
 mod store;
 
@@ -60,6 +61,7 @@ enum HostCommand {
     Generations(generations::GenerationsArgs),
     Setup(setup::SetupArgs),
     History(history::HistoryArgs),
+    Serve(serve::ServeArgs),
 }
 
 pub(crate) fn run(
@@ -84,6 +86,7 @@ pub(crate) fn run(
         HostCommand::Generations(arguments) => generations::list(&call, arguments),
         HostCommand::Setup(arguments) => setup::run(&call, arguments),
         HostCommand::History(arguments) => history::run(&call, arguments),
+        HostCommand::Serve(serve) => serve::run(&call, &arguments.places, serve),
     };
     progress.finish();
     result
@@ -92,11 +95,7 @@ pub(crate) fn run(
 impl Places {
     /// The installation that the options name.
     pub(crate) fn host(&self, context: &Context) -> Result<Host, Failure> {
-        let distribution = match &self.distribution {
-            None => Distribution::default(),
-            Some(name) if name == &Distribution::default().name => Distribution::default(),
-            Some(name) => Distribution::named(&distribution_name(name)?, "0"),
-        };
+        let distribution = self.distribution()?;
         let absolute = |path: &Option<Utf8PathBuf>| {
             path.as_ref().map(|path| context.absolute(path)).transpose()
         };
@@ -112,6 +111,14 @@ impl Places {
             paths.config = config;
         }
         Ok(Host::new(distribution, paths))
+    }
+
+    fn distribution(&self) -> Result<Distribution, Failure> {
+        Ok(match &self.distribution {
+            None => Distribution::default(),
+            Some(name) if name == &Distribution::default().name => Distribution::default(),
+            Some(name) => Distribution::named(&distribution_name(name)?, "0"),
+        })
     }
 }
 
