@@ -13,19 +13,21 @@ const DOWNLOAD: &str = "monobloc-download";
 const BUILD: &str = "monobloc-build";
 const HOST: &str = "monobloc-host";
 const LOCAL: &str = "monobloc-local";
+const WEB: &str = "monobloc-web";
 const TESTING: &str = "monobloc-testing";
 
 /// Which crates of the workspace each of them may use. Tests may also use [`TESTING`].
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     (PACKAGE, &[]),
     (DOWNLOAD, &[PACKAGE]),
     (BUILD, &[PACKAGE, DOWNLOAD]),
     (HOST, &[PACKAGE, DOWNLOAD]),
     (LOCAL, &[PACKAGE]),
-    ("monobloc", &[PACKAGE, DOWNLOAD, BUILD, HOST, LOCAL]),
+    (WEB, &[PACKAGE, HOST]),
+    ("monobloc", &[PACKAGE, DOWNLOAD, BUILD, HOST, LOCAL, WEB]),
     (TESTING, &[]),
     ("bench", &[PACKAGE, DOWNLOAD, BUILD, HOST, TESTING]),
-    ("fuzz", &[PACKAGE, DOWNLOAD, BUILD, HOST, TESTING]),
+    ("fuzz", &[PACKAGE, DOWNLOAD, BUILD, HOST, WEB, TESTING]),
     ("xtask", &[]),
 ];
 

@@ -2,6 +2,7 @@
 
 mod generations;
 mod history;
+mod serve;
 mod setup;
 mod store;
 mod uninstall;
@@ -91,6 +92,7 @@ enum HostCommand {
     /// Tell whether this program can read what is on this host
     #[command(hide = true)]
     Readable,
+    Serve(serve::ServeArgs),
 }
 
 pub(crate) fn run(
@@ -119,6 +121,7 @@ pub(crate) fn run(
         HostCommand::Readable => {
             call.host.readable().map(|()| Outcome::Done).map_err(|error| failure(&error))
         }
+        HostCommand::Serve(serve) => serve::run(&call, &arguments.places, serve),
     };
     progress.finish();
     result
@@ -127,11 +130,7 @@ pub(crate) fn run(
 impl Places {
     /// The installation that the options name.
     pub(crate) fn host(&self, context: &Context) -> Result<Host, Failure> {
-        let distribution = match &self.distribution {
-            None => Distribution::default(),
-            Some(name) if name == &Distribution::default().name => Distribution::default(),
-            Some(name) => Distribution::named(&distribution_name(name)?, "0"),
-        };
+        let distribution = self.distribution()?;
         let absolute = |path: &Option<Utf8PathBuf>| {
             path.as_ref().map(|path| context.absolute(path)).transpose()
         };
@@ -148,6 +147,14 @@ impl Places {
         }
         let state = absolute(&self.state_dir_root)?;
         Ok(installation(distribution, paths, state, self.services))
+    }
+
+    fn distribution(&self) -> Result<Distribution, Failure> {
+        Ok(match &self.distribution {
+            None => Distribution::default(),
+            Some(name) if name == &Distribution::default().name => Distribution::default(),
+            Some(name) => Distribution::named(&distribution_name(name)?, "0"),
+        })
     }
 }
 
