@@ -22,7 +22,6 @@ use crate::plan::{self, MachineObserved, Plan, PlanError, Wanted};
 use crate::platform;
 use crate::receipt::{Receipt, ReceiptError};
 use crate::store::{Store, StoreError};
-use crate::trial::{Failed, Returns, Trial};
 
 /// One installation.
 #[derive(Debug, Clone)]
@@ -242,21 +241,22 @@ impl Host {
     pub fn plan(&self, wanted: &Wanted, clock: &dyn Clock) -> Result<Plan, HostError> {
         let observed = self.observe(wanted, clock.now())?;
         let mut plan = plan::plan(self, &observed, wanted)?;
-        if let (Some(machine), Some(to)) = (&self.machine, plan.switches_to()) {
-            let from = observed.live.and_then(|live| observed.generations.get(&live));
-            let made =
-                plan.layout().map(|layout| (layout.generation.clone(), self.texts_of(layout)));
-            let (to, texts) = match made {
-                Some(made) => made,
-                None => {
-                    let to = observed.generations[&to].clone();
-                    let texts = self.unit_texts(&to)?;
-                    (to, texts)
-                }
-            };
-            let found = self.observe_machine(machine, &to, &texts)?;
-            plan::with_machine(self, &mut plan, wanted, (from, &to), found)?;
-        }
+        let Some(machine) = &self.machine else {
+            return Ok(plan);
+        };
+        let from = observed.live.and_then(|live| observed.generations.get(&live));
+        let made = plan.layout().map(|layout| (layout.generation.clone(), self.texts_of(layout)));
+        let (to, texts) = match (made, plan.switches_to().or(observed.live)) {
+            (Some(made), _) => made,
+            (None, Some(number)) => {
+                let to = observed.generations[&number].clone();
+                let texts = self.unit_texts(&to)?;
+                (to, texts)
+            }
+            (None, None) => return Ok(plan),
+        };
+        let found = self.observe_machine(machine, &to, &texts)?;
+        plan::with_machine(self, &mut plan, wanted, (from, &to), found)?;
         Ok(plan)
     }
 
@@ -318,55 +318,6 @@ impl Host {
         let executed = self.execute(&plan, lock, job);
         self.conclude(&plan, executed, job)?;
         Ok(plan)
-    }
-
-    /// Confirms a switch, or undoes it.
-    fn conclude(
-        &self,
-        plan: &Plan,
-        executed: Result<(), ExecuteError>,
-        job: &Job<'_>,
-    ) -> Result<(), HostError> {
-        let (Some(machine), Some(to)) = (&self.machine, plan.switches_to()) else {
-            return Ok(executed?);
-        };
-        let trial = Trial::read(&self.paths)?;
-        match (executed, trial) {
-            (Err(error @ ExecuteError::Unsettled { .. }), trial) => {
-                let failed = Failed::new(package::causes(&error).join(": "));
-                let from = plan.base.live;
-                let trial =
-                    trial.unwrap_or_else(|| Trial::new(from, to, job.clock.now(), Returns::Always));
-                return Err(self.undo(machine, &trial, failed, job));
-            }
-            (Err(error), _) => return Err(error.into()),
-            (Ok(()), None) => {}
-            (Ok(()), Some(trial)) => self.decide(machine, plan, &trial, job)?,
-        }
-        let live = Generation::read(&self.paths, to)?;
-        self.update_tool(machine, &live, job);
-        if machine.services.is_none() {
-            self.tell_what_to_start(&live, job);
-        }
-        Ok(())
-    }
-
-    fn decide(
-        &self,
-        machine: &Machine,
-        plan: &Plan,
-        trial: &Trial,
-        job: &Job<'_>,
-    ) -> Result<(), HostError> {
-        let Some(services) = &machine.services else {
-            return Ok(());
-        };
-        let live = Generation::read(&self.paths, trial.to)?;
-        let has_started = !plan.restarts().1.is_empty();
-        match self.judge(&**services, &live, has_started, self.switching.limit, job) {
-            Ok(()) => self.confirm(machine, &live, job),
-            Err(failed) => Err(self.undo(machine, trial, failed, job)),
-        }
     }
 
     /// Makes the first generation of what the reference had made active, so that there is something

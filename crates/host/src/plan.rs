@@ -227,7 +227,7 @@ pub(crate) fn with_machine(
     let mut before = Vec::new();
     let mut after = vec![Step::Derive { changes: machine.changes }];
     if machine.has_services {
-        if host.switching.wait {
+        if host.switching.wait && plan.switches_to().is_some() {
             let returns = match wanted {
                 Wanted::Generation(_) => Returns::Never,
                 Wanted::Packages(_) if from.is_none() => Returns::Never,
@@ -249,7 +249,14 @@ pub(crate) fn with_machine(
             after.push(Step::Start { units: start });
         }
     }
-    plan.surround_switch(before, after);
+    if plan.switches_to().is_some() {
+        plan.surround_switch(before, after);
+    } else if after
+        .iter()
+        .any(|step| !matches!(step, Step::Derive { changes } if changes.is_empty()))
+    {
+        plan.steps.extend(after);
+    }
     Ok(())
 }
 

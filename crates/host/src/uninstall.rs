@@ -83,9 +83,7 @@ impl Host {
         if let Some(services) = &machine.services {
             services.unschedule(&self.trial_timer());
             services.stop(&units).map_err(HostError::Services)?;
-            if !platform::runs_in_unit(&setup) {
-                services.stop(std::slice::from_ref(&setup)).map_err(HostError::Services)?;
-            }
+            services.stop(std::slice::from_ref(&setup)).map_err(HostError::Services)?;
         }
         let boot = machine.units.join("multi-user.target.wants").join(&setup);
         let is_boot = |path: &&Utf8PathBuf| **path == boot;

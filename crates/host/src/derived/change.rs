@@ -124,8 +124,17 @@ impl Steps<'_> {
             left.extend([self.derived.wants.join(name), units.join(name)]);
         }
         left.retain(|path| !self.is_derived(path) && *self.at(path) != FoundEntry::Missing);
-        // Links lie below the folder of units: they go before what they lead to.
-        self.changes.extend(left.into_iter().rev().map(|path| Change::Remove { path }));
+        // The link tells that the unit was ours, so that it goes after it.
+        let wants = &self.derived.wants;
+        let (links, files): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|path| path.parent() == Some(wants));
+        let all = files.into_iter().chain(links);
+        self.changes.extend(all.map(|path| Change::Remove { path }));
+    }
+
+    /// Whether it is known that we made what is at `path`.
+    fn is_known(&self, path: &Utf8Path) -> bool {
+        self.receipt.files.contains(path) || path.starts_with(&self.derived.root)
     }
 
     /// Whether what is at `path` may be replaced.
@@ -134,7 +143,7 @@ impl Steps<'_> {
         let target = self.derived.wants.file_stem().unwrap_or_default();
         let distribution = target.strip_suffix(".target").unwrap_or(target);
         let is_own_name = name == target || name == format!("{distribution}-setup.service");
-        self.receipt.files.contains(path)
+        self.is_known(path)
             || path.parent() == Some(self.derived.wants.as_path())
             || self.found.wanted.contains(name)
             || is_own_name
@@ -164,7 +173,7 @@ impl Steps<'_> {
     fn put(&mut self, path: &Utf8Path, wanted: &FoundEntry, change: Change) {
         let found = self.at(path);
         let is_ours = self.is_ours(path);
-        if found.is_as(wanted) && self.receipt.files.contains(path) {
+        if found.is_as(wanted) && self.is_known(path) {
             return;
         }
         // The same by somebody else becomes ours.

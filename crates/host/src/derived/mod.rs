@@ -27,6 +27,8 @@ pub(crate) use reconcile::{missing, set};
 /// What should be outside the generations.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Derived {
+    /// The install root: what is in it is ours without a receipt.
+    pub root: Utf8PathBuf,
     /// Folders, each after the one it lies in.
     pub folders: BTreeSet<Utf8PathBuf>,
     /// Files and their text.
@@ -58,7 +60,8 @@ impl Derived {
         let wants = machine.units.join(distribution.units_folder());
         let boot = machine.units.join("multi-user.target.wants");
         let setup = setup_unit(distribution);
-        let mut derived = Self { wants: wants.clone(), ..Self::default() };
+        let root = paths.root.clone();
+        let mut derived = Self { root, wants: wants.clone(), ..Self::default() };
         derived.folders.extend([machine.units.clone(), wants.clone(), boot.clone()]);
         let target = machine.units.join(distribution.target());
         derived.files.insert(target, target_text(distribution));

@@ -146,15 +146,17 @@ impl Host {
                 settings.insert(setting.clone(), Before { value, boot: boot.clone() });
             }
         }
+        // What is in the install root goes with it.
+        let is_outside = |path: &Utf8Path| !path.starts_with(&self.paths.root);
         receipt.update(&self.paths, |receipt| {
-            receipt.folders.extend(folders);
+            receipt.folders.extend(folders.into_iter().filter(|path| is_outside(path)));
             receipt.sysctl.extend(settings);
             for change in changes {
                 match change {
-                    Change::File { path, .. } | Change::Link { path, .. } => {
+                    Change::File { path, .. } | Change::Link { path, .. } if is_outside(path) => {
                         receipt.files.insert(path.clone());
                     }
-                    Change::State { path, is_new: true, .. } => {
+                    Change::State { path, is_new: true, .. } if is_outside(path) => {
                         receipt.folders.remove(path);
                         receipt.state.insert(path.clone());
                     }

@@ -6,6 +6,8 @@ use std::io;
 use std::process::{Command, Output};
 use std::time::Duration;
 
+use crate::platform;
+
 /// Starts and stops units, and tells how they are.
 pub trait Services: Debug + Send + Sync {
     /// Stops units and waits until they are. One that is not known counts as stopped.
@@ -14,6 +16,8 @@ pub trait Services: Debug + Send + Sync {
     fn start(&self, units: &[String], wait: bool) -> io::Result<()>;
     /// Forgets how units failed that are gone.
     fn forget(&self, units: &[String]);
+    /// Restarts or ends the unit that this process is a part of, some time after this returns.
+    fn replace_own(&self, unit: &str, start_again: bool) -> io::Result<()>;
     /// Reads the unit files again.
     fn reload(&self) -> io::Result<()>;
     /// How units are now.
@@ -68,10 +72,13 @@ impl Systemd {
 
 impl Services for Systemd {
     fn stop(&self, units: &[String]) -> io::Result<()> {
+        // Whoever stops themselves does not come to start anything.
+        let units: Vec<String> =
+            units.iter().filter(|unit| !platform::runs_in_unit(unit)).cloned().collect();
         if units.is_empty() {
             return Ok(());
         }
-        let output = systemctl(&["stop", "--"], units)?;
+        let output = systemctl(&["stop", "--"], &units)?;
         match output.status.code() {
             Some(0 | NOT_LOADED) => Ok(()),
             _ => Err(problem("systemctl stop", &output)),
@@ -97,6 +104,16 @@ impl Services for Systemd {
         if !units.is_empty() {
             // One that did not fail is not known, which is what is wanted.
             drop(systemctl(&["reset-failed", "--"], units));
+        }
+    }
+
+    fn replace_own(&self, unit: &str, start_again: bool) -> io::Result<()> {
+        let what = if start_again { "restart" } else { "stop" };
+        let output = systemctl(&[what, "--no-block", "--"], &[unit.to_owned()])?;
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(problem(&format!("systemctl {what}"), &output))
         }
     }
 

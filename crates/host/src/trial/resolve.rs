@@ -1,41 +1,135 @@
 //! Ends a trial: confirmed, undone, or left by somebody who died.
 
+use package::durable;
+
+use super::{Failed, Returns, Trial};
 use crate::event::Event;
+use crate::execute::ExecuteError;
 use crate::generation::{self, Generation};
 use crate::history::What;
 use crate::host::{Host, HostError, Job};
 use crate::machine::Machine;
-
-use super::{Failed, Trial};
+use crate::plan::{Plan, Step};
+use crate::platform;
 
 impl Host {
+    /// Confirms a switch, or undoes it.
+    pub(crate) fn conclude(
+        &self,
+        plan: &Plan,
+        executed: Result<(), ExecuteError>,
+        job: &Job<'_>,
+    ) -> Result<(), HostError> {
+        let (Some(machine), Some(to)) = (&self.machine, plan.switches_to()) else {
+            return Ok(executed?);
+        };
+        let from = plan.base.live;
+        let tried = plan.steps.iter().find_map(|step| match step {
+            Step::Try { returns, .. } => Some(*returns),
+            _ => None,
+        });
+        let trial = Trial::new(from, to, job.clock.now(), tried.unwrap_or(Returns::Always));
+        match executed {
+            Err(error @ ExecuteError::Unsettled { .. }) => {
+                return Err(self.unsettled(machine, trial, error, job));
+            }
+            Err(error) => return Err(error.into()),
+            Ok(()) if tried.is_some() => self.decide(machine, plan, &trial.started(), job)?,
+            Ok(()) => {}
+        }
+        if let Err(error) = self.finish(machine, plan, to, job) {
+            // It is live, and confirmed if that was asked for.
+            let message = package::causes(&error).join(": ");
+            job.observer.event(&Event::Warning { message: &message });
+        }
+        Ok(())
+    }
+
+    /// The machine could not be made what the new generation asks for.
+    fn unsettled(
+        &self,
+        machine: &Machine,
+        trial: Trial,
+        error: ExecuteError,
+        job: &Job<'_>,
+    ) -> HostError {
+        let reason = package::causes(&error).join(": ");
+        let has_started = matches!(&error, ExecuteError::Unsettled { source, .. } if matches!(**source, ExecuteError::Start(_)));
+        let trial = if has_started { trial.started() } else { trial };
+        if trial.from.is_some() || trial.started {
+            return self.undo(machine, &trial, Failed::new(reason), job);
+        }
+        // Nothing was live and nothing ran: so it is again.
+        let forgotten = fs_err::remove_file(self.paths.current())
+            .and_then(|()| durable::sync_directory(&self.paths.root))
+            .and_then(|()| Trial::forget(&self.paths));
+        self.note(What::Abandoned { to: trial.to, reason }, job);
+        match forgotten {
+            Ok(()) => error.into(),
+            Err(error) => error.into(),
+        }
+    }
+
+    fn decide(
+        &self,
+        machine: &Machine,
+        plan: &Plan,
+        trial: &Trial,
+        job: &Job<'_>,
+    ) -> Result<(), HostError> {
+        let Some(services) = &machine.services else {
+            return Ok(());
+        };
+        let has_started = !plan.restarts().1.is_empty();
+        let judged = match Generation::read(&self.paths, trial.to) {
+            Ok(live) => self.judge(&**services, &live, has_started, self.switching.limit, job),
+            Err(error) => Err(Failed::new(package::causes(&error).join(": "))),
+        };
+        match judged {
+            Ok(()) => self.confirm(machine, trial.to, job),
+            Err(failed) => Err(self.undo(machine, trial, failed, job)),
+        }
+    }
+
+    /// What is done once a generation is there to stay.
+    fn finish(
+        &self,
+        machine: &Machine,
+        plan: &Plan,
+        to: u64,
+        job: &Job<'_>,
+    ) -> Result<(), HostError> {
+        let live = Generation::read(&self.paths, to)?;
+        self.update_tool(machine, &live, job);
+        match &machine.services {
+            Some(services) => {
+                // The unit that we are a part of was left alone until now.
+                if let Some(own) = own_unit(plan.restarts()) {
+                    let is_wanted = live.running.units.contains_key(own);
+                    services.replace_own(own, is_wanted).map_err(HostError::Services)?;
+                }
+            }
+            None => self.tell_what_to_start(&live, job),
+        }
+        Ok(())
+    }
+
     /// What is scheduled so that a trial ends even if whoever holds it dies.
     pub(crate) fn trial_timer(&self) -> String {
         format!("{}-trial", self.distribution.name)
     }
 
     /// The generation on trial is good.
-    pub(crate) fn confirm(
-        &self,
-        machine: &Machine,
-        generation: &Generation,
-        job: &Job<'_>,
-    ) -> Result<(), HostError> {
+    fn confirm(&self, machine: &Machine, generation: u64, job: &Job<'_>) -> Result<(), HostError> {
         Trial::forget(&self.paths)?;
         self.unschedule(machine);
-        self.note(What::Confirmed { generation: generation.number }, job);
-        job.observer.event(&Event::Confirmed { generation: generation.number });
+        self.note(What::Confirmed { generation }, job);
+        job.observer.event(&Event::Confirmed { generation });
         Ok(())
     }
 
     /// The generation on trial is bad: the one before it comes back, if it may.
-    pub(crate) fn undo(
-        &self,
-        machine: &Machine,
-        trial: &Trial,
-        failed: Failed,
-        job: &Job<'_>,
-    ) -> HostError {
+    fn undo(&self, machine: &Machine, trial: &Trial, failed: Failed, job: &Job<'_>) -> HostError {
         let Failed { reason, log } = failed;
         let bad = trial.to;
         let Some(good) = trial.way_back() else {
@@ -135,4 +229,10 @@ impl Host {
             job.observer.event(&Event::StartByHand { units: &units });
         }
     }
+}
+
+/// The unit that this process is a part of, if it is one of those that are stopped or started.
+fn own_unit<'a>((stopped, started): (&'a [String], &'a [String])) -> Option<&'a str> {
+    let mut units = stopped.iter().chain(started);
+    units.find(|unit| platform::runs_in_unit(unit)).map(String::as_str)
 }

@@ -80,6 +80,11 @@ impl Services for Manager {
 
     fn forget(&self, _: &[String]) {}
 
+    fn replace_own(&self, unit: &str, _: bool) -> io::Result<()> {
+        self.call(format!("replace {unit}"));
+        Ok(())
+    }
+
     fn reload(&self) -> io::Result<()> {
         self.call("reload".to_owned());
         Ok(())

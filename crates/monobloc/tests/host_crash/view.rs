@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use camino::Utf8Path;
-use host::Host;
+use host::plan::Wanted;
+use host::{Host, SystemClock};
 use package::{Cancel, PackageId};
 
 /// The names in the install root that show what is live.
@@ -60,6 +61,11 @@ impl View {
             assert!(differences.is_empty(), "{id}: {differences:?}: {}", says());
         }
         host.generations().unwrap();
+        if let Ok(live) = host.live() {
+            // What is derived is as the live generation says.
+            let plan = host.plan(&Wanted::Generation(live.number), &SystemClock).unwrap();
+            assert!(plan.is_empty(), "{:?}: {}", plan.steps, says());
+        }
         for folder in ["", "generations", "packages"] {
             let Ok(entries) = host.paths.root.join(folder).read_dir_utf8() else { continue };
             for entry in entries {

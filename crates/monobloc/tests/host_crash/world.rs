@@ -3,6 +3,7 @@
 use camino::{Utf8Path, Utf8PathBuf};
 use host::event::Silent;
 use host::history::By;
+use host::machine::Machine;
 use host::plan::Wanted;
 use host::setup::SetupError;
 use host::store::Trust;
@@ -71,7 +72,9 @@ impl World {
         let mut paths = Paths::of(&Distribution::default());
         (paths.root, paths.repository) = (root.to_owned(), root.join("packages"));
         paths.config = self.folder.join("etc");
-        Host::new(Distribution::default(), paths)
+        let mut host = Host::new(Distribution::default(), paths);
+        host.machine = Some(Machine::below(root));
+        host
     }
 
     /// What boot does.

@@ -15,17 +15,19 @@ mod trial;
 /// Every promise on every release.
 macro_rules! on_releases {
     ($($name:ident = $test:path;)*) => {
-        mod bookworm {
-            $(#[test]
-            fn $name() {
-                $test(local::Suite::Bookworm, concat!("b-", stringify!($name)));
-            })*
-        }
-        mod trixie {
-            $(#[test]
-            fn $name() {
-                $test(local::Suite::Trixie, concat!("t-", stringify!($name)));
-            })*
+        mod real_hosts {
+            mod bookworm {
+                $(#[test]
+                fn $name() {
+                    $test(local::Suite::Bookworm, concat!("b-", stringify!($name)));
+                })*
+            }
+            mod trixie {
+                $(#[test]
+                fn $name() {
+                    $test(local::Suite::Trixie, concat!("t-", stringify!($name)));
+                })*
+            }
         }
     };
 }

@@ -2,6 +2,7 @@
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use host::derived::ReconcileError;
 use host::plan::PlanError;
 use host::store::StoreError;
 use host::{ExecuteError, HostError};
@@ -113,9 +114,11 @@ fn status(error: &HostError) -> StatusCode {
         HostError::NotBootstrapped(_) | HostError::Store(StoreError::NotFound(_)) => {
             StatusCode::NOT_FOUND
         }
-        HostError::Active { .. } | HostError::Used { .. } | HostError::Plan(_) => {
-            StatusCode::CONFLICT
-        }
+        HostError::Active { .. }
+        | HostError::Used { .. }
+        | HostError::Removing
+        | HostError::Reconcile(ReconcileError::Derive(_))
+        | HostError::Plan(_) => StatusCode::CONFLICT,
         HostError::Store(error) if error.is_of_the_source() => StatusCode::BAD_GATEWAY,
         HostError::Cancelled(_) | HostError::Execute(ExecuteError::Cancelled(_)) => {
             StatusCode::SERVICE_UNAVAILABLE
