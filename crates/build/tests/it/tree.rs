@@ -2,6 +2,7 @@
 
 mod buildinfo;
 mod distribution;
+mod operation;
 mod source;
 mod treeinfo;
 
