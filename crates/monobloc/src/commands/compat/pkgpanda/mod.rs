@@ -4,6 +4,7 @@
 //! change. Where the reference stops at the first problem, this tells all of them.
 
 mod arguments;
+mod check;
 mod problem;
 
 use std::collections::BTreeSet;
@@ -132,6 +133,7 @@ impl Work<'_> {
                 self.host.setup(&here, &self.job("setup"))?;
                 Ok(())
             }
+            Command::Check { list } => self.check(*list),
             Command::Absent(command) => {
                 Err(Problems::other(format!("this program has no command `{command}`")))
             }
