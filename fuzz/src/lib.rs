@@ -20,12 +20,13 @@ use package::manifest::Manifest;
 use package::path::PackagePath;
 use package::pkginfo::PkgInfo;
 use package::sign::{KeyPair, PublicKey};
+use web::host_api::body;
 
 /// What is tried on an input.
 pub type Target = fn(&[u8]);
 
 /// Every target by name.
-pub const TARGETS: [(&str, Target); 18] = [
+pub const TARGETS: [(&str, Target); 20] = [
     ("manifest", manifest),
     ("pkginfo", pkginfo),
     ("names", names),
@@ -44,6 +45,8 @@ pub const TARGETS: [(&str, Target); 18] = [
     ("request", request),
     ("report", report),
     ("repository", repository),
+    ("api-activate", api_activate),
+    ("api-fetch", api_fetch),
 ];
 
 /// A manifest that is read is written back byte for byte.
@@ -244,4 +247,20 @@ pub fn repository(data: &[u8]) {
         return;
     };
     drop(Repository::parse(text, Utf8Path::new("/working/directory")));
+}
+
+/// The body of a request to activate names packages, or is refused.
+pub fn api_activate(data: &[u8]) {
+    if let Ok(ids) = body::packages(data) {
+        let written = serde_json::to_vec(&ids).unwrap();
+        assert_eq!(body::packages(&written).unwrap(), ids);
+    }
+}
+
+/// The body of a request to fetch names a repository of another machine, or is refused.
+pub fn api_fetch(data: &[u8]) {
+    if let Ok(url) = body::repository_url(data) {
+        assert!(["http", "https"].contains(&url.scheme()));
+        Repository::parse(url.as_str(), Utf8Path::new("/working/directory")).unwrap();
+    }
 }

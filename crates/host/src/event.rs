@@ -40,6 +40,35 @@ pub enum Event<'a> {
         /// Its number.
         generation: u64,
     },
+    /// Units are being stopped, before the switch.
+    Stopping {
+        /// Their names.
+        units: &'a [String],
+    },
+    /// Units are being started.
+    Starting {
+        /// Their names.
+        units: &'a [String],
+    },
+    /// A generation is live and on trial.
+    Trying {
+        /// Its number.
+        generation: u64,
+        /// How many checks decide.
+        checks: usize,
+        /// How many units are watched.
+        units: usize,
+    },
+    /// A generation passed its trial.
+    Confirmed {
+        /// Its number.
+        generation: u64,
+    },
+    /// Nobody runs services here: somebody must start these.
+    StartByHand {
+        /// Their names.
+        units: &'a [&'a str],
+    },
     /// Something to know that stops nothing.
     Warning {
         /// In words.

@@ -5,14 +5,17 @@ use std::io;
 use camino::{Utf8Path, Utf8PathBuf};
 use package::durable;
 
+use crate::derived::{Change, ReconcileError};
 use crate::event::Event;
 use crate::generation::{self, Generation, GenerationError, Layout};
 use crate::history::{Entry, What};
 use crate::host::{Host, HostLock, Job};
+use crate::machine::Services;
 use crate::observe::ObserveError;
 use crate::paths;
 use crate::plan::{Base, Plan, Step};
 use crate::roles;
+use crate::trial::{Returns, Trial};
 use crate::{platform, store};
 
 /// Why a plan was not executed. The live generation is the one that was live before.
@@ -33,6 +36,16 @@ pub enum ExecuteError {
     Prepare(#[source] io::Error),
     #[error("cannot write the history; nothing changed")]
     History(#[source] io::Error),
+    #[error("cannot write down what is tried; nothing changed")]
+    Try(#[source] io::Error),
+    #[error("cannot stop the units that change; nothing changed")]
+    Stop(#[source] io::Error),
+    #[error("cannot start the units that changed")]
+    Start(#[source] io::Error),
+    #[error(transparent)]
+    Reconcile(#[from] ReconcileError),
+    #[error("generation {generation} is live, but this machine is not what it asks for")]
+    Unsettled { generation: u64, source: Box<ExecuteError> },
     #[error(transparent)]
     Cancelled(#[from] package::Cancelled),
 }
@@ -61,6 +74,11 @@ impl Host {
         for step in &plan.steps {
             let done = self.step(step, job);
             if let Err(error) = done {
+                if let (true, Some((_, generation)), Step::Derive { .. } | Step::Start { .. }) =
+                    (is_live, switch, step)
+                {
+                    return Err(ExecuteError::Unsettled { generation, source: Box::new(error) });
+                }
                 if is_live {
                     // It is made and durable; what is left is done by the next one who comes.
                     let message = package::causes(&error).join(": ");
@@ -70,11 +88,11 @@ impl Host {
                 self.give_up(plan, &error, job);
                 return Err(error);
             }
-            is_live |= matches!(step, Step::Switch { .. });
-        }
-        if let Some((from, to)) = switch {
-            self.note(What::Switched { from, to }, job);
-            job.observer.event(&Event::Live { generation: to });
+            if let Step::Switch { from, to } = *step {
+                is_live = true;
+                self.note(What::Switched { from, to }, job);
+                job.observer.event(&Event::Live { generation: to });
+            }
         }
         Ok(())
     }
@@ -93,9 +111,65 @@ impl Host {
                 // From here on it is the switch or nothing.
                 Ok(job.cancel.check()?)
             }
+            Step::Try { from, to, returns } => {
+                self.begin_trial(*from, *to, *returns, job).map_err(ExecuteError::Try)
+            }
+            Step::Stop { units } => {
+                job.observer.event(&Event::Stopping { units });
+                self.services()
+                    .map_or(Ok(()), |services| services.stop(units))
+                    .map_err(ExecuteError::Stop)
+            }
+            Step::Derive { changes } => self.derive(changes, job),
+            Step::Start { units } => {
+                job.observer.event(&Event::Starting { units });
+                self.start(units).map_err(ExecuteError::Start)
+            }
             Step::Switch { from, to } => generation::switch(&self.paths, *from, *to)
                 .map_err(|source| ExecuteError::Switch { to: *to, source }),
         }
+    }
+
+    /// Writes down that a switch begins, and sees to it that it ends whatever happens to us.
+    fn begin_trial(
+        &self,
+        from: Option<u64>,
+        to: u64,
+        returns: Returns,
+        job: &Job<'_>,
+    ) -> io::Result<()> {
+        let (limit, Some(machine)) = (self.switching.limit, &self.machine) else {
+            return Ok(());
+        };
+        self.ensure_tool(machine)?;
+        let deadline = job.clock.now() + limit;
+        Trial::new(from, to, deadline, returns).write(&self.paths)?;
+        match &machine.services {
+            Some(services) if from.is_some() => {
+                services.schedule(&self.trial_timer(), limit, &self.boot_command(machine))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn derive(&self, changes: &[Change], job: &Job<'_>) -> Result<(), ExecuteError> {
+        let Some(machine) = &self.machine else {
+            return Ok(());
+        };
+        self.ensure_tool(machine).map_err(ExecuteError::Prepare)?;
+        self.apply(machine, changes, job)?;
+        let reloaded = self.services().map_or(Ok(()), Services::reload);
+        reloaded.map_err(ExecuteError::Start)
+    }
+
+    fn start(&self, units: &[String]) -> io::Result<()> {
+        let Some(services) = self.services() else {
+            return Ok(());
+        };
+        if let Some(trial) = Trial::read(&self.paths)? {
+            trial.started().write(&self.paths)?;
+        }
+        services.start(units, self.switching.wait)
     }
 
     fn check_base(&self, base: &Base) -> Result<(), ExecuteError> {
@@ -154,10 +228,24 @@ impl Host {
             let message = format!("while giving up: {error}");
             job.observer.event(&Event::Warning { message: &message });
         }
+        if let Err(error) = self.start_again(plan) {
+            let message = format!("while starting what was stopped: {error}");
+            job.observer.event(&Event::Warning { message: &message });
+        }
         if let Some(to) = plan.switches_to() {
             let reason = package::causes(error).join(": ");
             self.note(What::Abandoned { to, reason }, job);
         }
+    }
+
+    /// Starts what was stopped for a switch that was not made.
+    fn start_again(&self, plan: &Plan) -> io::Result<()> {
+        let (Some(services), true) = (self.services(), Trial::read(&self.paths)?.is_some()) else {
+            return Ok(());
+        };
+        services.start(plan.restarts().0, self.switching.wait)?;
+        services.unschedule(&self.trial_timer());
+        Trial::forget(&self.paths)
     }
 
     /// Makes the link `NAME -> current/NAME`.

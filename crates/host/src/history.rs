@@ -54,6 +54,36 @@ pub enum What {
         /// Why not.
         reason: String,
     },
+    /// A generation passed its trial.
+    Confirmed {
+        /// Which.
+        generation: u64,
+    },
+    /// A generation did not pass its trial, and the one before it is live again.
+    Returned {
+        /// The one that did not pass.
+        from: u64,
+        /// The one that is live.
+        to: u64,
+        /// Why.
+        reason: String,
+        /// The last lines of what failed.
+        log: Vec<String>,
+    },
+    /// A generation did not pass its trial, and there is none to go back to.
+    Failed {
+        /// Which.
+        generation: u64,
+        /// Why.
+        reason: String,
+        /// The last lines of what failed.
+        log: Vec<String>,
+    },
+    /// What somebody changed outside the generations was put right.
+    Repaired {
+        /// What, one line each.
+        what: Vec<String>,
+    },
     /// Generations and packages that nothing used any more were removed.
     Collected {
         /// The generations.
@@ -161,7 +191,10 @@ impl History {
         let last = self.read()?.into_iter().rfind(|entry| {
             matches!(
                 entry.what,
-                What::Begun { .. } | What::Switched { .. } | What::Abandoned { .. }
+                What::Begun { .. }
+                    | What::Switched { .. }
+                    | What::Abandoned { .. }
+                    | What::Returned { .. }
             )
         });
         Ok(match last.map(|entry| entry.what) {

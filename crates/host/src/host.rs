@@ -1,7 +1,8 @@
 //! One installation on this machine, and everything that can be done to it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::time::Duration;
 
 use camino::Utf8PathBuf;
 use jiff::Timestamp;
@@ -9,15 +10,19 @@ use package::distribution::Distribution;
 use package::lock::{Lock, LockError};
 use package::{Cancel, Cancelled, PackageId, durable};
 
+use crate::derived::{ReconcileError, missing};
 use crate::event::{Event, Observer};
 use crate::execute::ExecuteError;
-use crate::generation::{self, Generation, GenerationError};
+use crate::generation::{self, Generation, GenerationError, Layout};
 use crate::history::{By, Entry, History, What};
+use crate::machine::{Machine, Services, State};
 use crate::observe::ObserveError;
 use crate::paths::Paths;
-use crate::plan::{self, Plan, PlanError, Wanted};
+use crate::plan::{self, MachineObserved, Plan, PlanError, Wanted};
 use crate::platform;
+use crate::receipt::{Receipt, ReceiptError};
 use crate::store::{Store, StoreError};
+use crate::trial::{Failed, Returns, Trial};
 
 /// One installation.
 #[derive(Debug, Clone)]
@@ -27,6 +32,27 @@ pub struct Host {
     pub paths: Paths,
     /// Its packages.
     pub store: Store,
+    /// What it derives outside the generations; `None`: nothing.
+    pub machine: Option<Machine>,
+    /// How it switches.
+    pub switching: Switching,
+}
+
+/// How a host switches between generations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switching {
+    /// Goes back over state that the old packages cannot read.
+    pub force: bool,
+    /// Waits for services to start, and tries the new generation.
+    pub wait: bool,
+    /// How long a trial may take.
+    pub limit: Duration,
+}
+
+impl Default for Switching {
+    fn default() -> Self {
+        Self { force: false, wait: true, limit: Duration::from_secs(600) }
+    }
 }
 
 /// Tells the time.
@@ -93,6 +119,20 @@ pub enum HostError {
     Active { id: PackageId },
     #[error("package `{id}` is used by generation {generation}")]
     Used { id: PackageId, generation: u64 },
+    #[error("generation {generation} failed its trial, generation {live} is live again: {reason}")]
+    Returned { generation: u64, live: u64, reason: String, log: Vec<String> },
+    #[error(
+        "generation {generation} is live and failed its trial, with none to go back to: {reason}"
+    )]
+    Failed { generation: u64, reason: String, log: Vec<String> },
+    #[error("this installation is being removed; finish that with `uninstall`")]
+    Removing,
+    #[error("the service manager did not do what was asked")]
+    Services(#[source] io::Error),
+    #[error(transparent)]
+    Reconcile(#[from] ReconcileError),
+    #[error(transparent)]
+    Receipt(#[from] ReceiptError),
     #[error(transparent)]
     Observe(#[from] ObserveError),
     #[error(transparent)]
@@ -133,7 +173,12 @@ impl Host {
     pub fn new(distribution: Distribution, paths: Paths) -> Self {
         let distribution = Distribution { install_root: paths.root.clone(), ..distribution };
         let store = Store::new(paths.repository.clone());
-        Self { distribution, paths, store }
+        Self { distribution, paths, store, machine: None, switching: Switching::default() }
+    }
+
+    /// Who runs services here.
+    pub(crate) fn services(&self) -> Option<&dyn Services> {
+        self.machine.as_ref()?.services.as_deref()
     }
 
     /// The log of what was done.
@@ -145,8 +190,20 @@ impl Host {
     pub fn lock(&self, job: &Job<'_>) -> Result<HostLock, HostError> {
         let wait =
             || job.observer.event(&Event::Waiting { what: "somebody else who changes this host" });
+        let made = missing(&self.paths.root)?;
         platform::create_folders(&self.paths.root)?;
         let lock = HostLock { _lock: Lock::take(&self.paths.lock(), job.cancel, &wait)? };
+        if self.machine.is_some() {
+            let mut receipt = Receipt::read(&self.paths)?;
+            receipt.update(&self.paths, |receipt| {
+                receipt.folders.extend(made);
+                // Whoever added packages first made it, without a word.
+                receipt.folders.insert(self.paths.root.clone());
+            })?;
+            if receipt.removing.is_some() {
+                return Err(HostError::Removing);
+            }
+        }
         self.recover(job)?;
         Ok(lock)
     }
@@ -165,7 +222,10 @@ impl Host {
             };
             self.note(what, job);
         }
-        Ok(())
+        match &self.machine {
+            Some(machine) => self.recover_trial(machine, job),
+            None => Ok(()),
+        }
     }
 
     /// Adds a line to the history about what is done already: on a full disk it must be possible to
@@ -181,7 +241,51 @@ impl Host {
     /// Plans what makes `wanted` live.
     pub fn plan(&self, wanted: &Wanted, clock: &dyn Clock) -> Result<Plan, HostError> {
         let observed = self.observe(wanted, clock.now())?;
-        Ok(plan::plan(self, &observed, wanted)?)
+        let mut plan = plan::plan(self, &observed, wanted)?;
+        if let (Some(machine), Some(to)) = (&self.machine, plan.switches_to()) {
+            let from = observed.live.and_then(|live| observed.generations.get(&live));
+            let made =
+                plan.layout().map(|layout| (layout.generation.clone(), self.texts_of(layout)));
+            let (to, texts) = match made {
+                Some(made) => made,
+                None => {
+                    let to = observed.generations[&to].clone();
+                    let texts = self.unit_texts(&to)?;
+                    (to, texts)
+                }
+            };
+            let found = self.observe_machine(machine, &to, &texts)?;
+            plan::with_machine(self, &mut plan, wanted, (from, &to), found)?;
+        }
+        Ok(plan)
+    }
+
+    /// The texts of the units of a generation that is not written yet.
+    fn texts_of(&self, layout: &Layout) -> BTreeMap<String, String> {
+        let folder = format!("{}/", self.distribution.units_folder());
+        let files = layout.files.iter();
+        let units = files.filter_map(|(path, text)| {
+            Some((path.as_str().strip_prefix(&folder)?.to_owned(), text.clone()))
+        });
+        units.collect()
+    }
+
+    fn observe_machine(
+        &self,
+        machine: &Machine,
+        to: &Generation,
+        texts: &BTreeMap<String, String>,
+    ) -> Result<MachineObserved, HostError> {
+        let target = [self.distribution.target()];
+        let states = match &machine.services {
+            Some(services) => services.states(&target).map_err(HostError::Services)?,
+            None => BTreeMap::new(),
+        };
+        Ok(MachineObserved {
+            changes: self.differences(machine, to, texts)?,
+            has_services: machine.services.is_some(),
+            is_target_up: states.get(&target[0]).is_some_and(|found| found.state == State::Up),
+        })
     }
 
     /// Makes `wanted` live.
@@ -211,8 +315,58 @@ impl Host {
         if let Wanted::Packages(ids) = wanted {
             self.adopt(ids, job)?;
         }
-        self.execute(&plan, lock, job)?;
+        let executed = self.execute(&plan, lock, job);
+        self.conclude(&plan, executed, job)?;
         Ok(plan)
+    }
+
+    /// Confirms a switch, or undoes it.
+    fn conclude(
+        &self,
+        plan: &Plan,
+        executed: Result<(), ExecuteError>,
+        job: &Job<'_>,
+    ) -> Result<(), HostError> {
+        let (Some(machine), Some(to)) = (&self.machine, plan.switches_to()) else {
+            return Ok(executed?);
+        };
+        let trial = Trial::read(&self.paths)?;
+        match (executed, trial) {
+            (Err(error @ ExecuteError::Unsettled { .. }), trial) => {
+                let failed = Failed::new(package::causes(&error).join(": "));
+                let from = plan.base.live;
+                let trial =
+                    trial.unwrap_or_else(|| Trial::new(from, to, job.clock.now(), Returns::Always));
+                return Err(self.undo(machine, &trial, failed, job));
+            }
+            (Err(error), _) => return Err(error.into()),
+            (Ok(()), None) => {}
+            (Ok(()), Some(trial)) => self.decide(machine, plan, &trial, job)?,
+        }
+        let live = Generation::read(&self.paths, to)?;
+        self.update_tool(machine, &live, job);
+        if machine.services.is_none() {
+            self.tell_what_to_start(&live, job);
+        }
+        Ok(())
+    }
+
+    fn decide(
+        &self,
+        machine: &Machine,
+        plan: &Plan,
+        trial: &Trial,
+        job: &Job<'_>,
+    ) -> Result<(), HostError> {
+        let Some(services) = &machine.services else {
+            return Ok(());
+        };
+        let live = Generation::read(&self.paths, trial.to)?;
+        let has_started = !plan.restarts().1.is_empty();
+        match self.judge(&**services, &live, has_started, self.switching.limit, job) {
+            Ok(()) => self.confirm(machine, &live, job),
+            Err(failed) => Err(self.undo(machine, trial, failed, job)),
+        }
     }
 
     /// Makes the first generation of what the reference had made active, so that there is something
@@ -227,9 +381,12 @@ impl Host {
             };
         };
         let job = Job { reason: "what was active before".to_owned(), ..job.clone() };
-        let plan = self.plan(&Wanted::Packages(ids.clone()), job.clock)?;
+        // It runs already: nothing is tried.
+        let taking =
+            Self { switching: Switching { wait: false, ..self.switching }, ..self.clone() };
+        let plan = taking.plan(&Wanted::Packages(ids.clone()), job.clock)?;
         self.adopt(&ids, &job)?;
-        Ok(self.execute(&plan, lock, &job)?)
+        Ok(taking.execute(&plan, lock, &job)?)
     }
 
     /// Makes manifests for those packages that another program unpacked without one.

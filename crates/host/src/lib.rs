@@ -7,24 +7,31 @@
 //! [`event::Observer`], what went wrong is an error.
 
 pub mod check;
+pub mod derived;
 pub mod event;
 mod execute;
 pub mod generation;
 pub mod history;
 mod host;
+pub mod machine;
 mod observe;
 mod paths;
 pub mod plan;
 mod platform;
+pub mod receipt;
 mod roles;
 pub mod setup;
 pub mod store;
+mod tool;
+pub mod trial;
+mod uninstall;
 mod versioned;
 pub mod wire;
 
 pub use execute::ExecuteError;
-pub use host::{Clock, Collected, Host, HostError, HostLock, Job, SystemClock};
+pub use host::{Clock, Collected, Host, HostError, HostLock, Job, Switching, SystemClock};
 pub use observe::{ObserveError, Observed};
 pub use paths::Paths;
 pub use roles::RolesError;
+pub use uninstall::Uninstalled;
 pub use versioned::FormatError;

@@ -1,5 +1,7 @@
 //! Where everything lies on a host.
 
+use std::io;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use package::distribution::Distribution;
 
@@ -54,6 +56,26 @@ impl Paths {
         self.root.join("bootstrap")
     }
 
+    /// What was made outside the install root.
+    pub fn receipt(&self) -> Utf8PathBuf {
+        self.root.join("receipt.json")
+    }
+
+    /// The switch that is not decided yet.
+    pub fn trial(&self) -> Utf8PathBuf {
+        self.root.join("trial.json")
+    }
+
+    /// The copy of this program that boot and rollback use.
+    pub fn tool(&self) -> Utf8PathBuf {
+        self.root.join("tool/monobloc")
+    }
+
+    /// Says that people make the users of this machine, not programs.
+    pub fn manual_users(&self) -> Utf8PathBuf {
+        self.config.join("manual_host_users")
+    }
+
     /// One entry for each role of this machine.
     pub fn roles(&self) -> Utf8PathBuf {
         self.config.join("roles")
@@ -83,4 +105,9 @@ pub(crate) fn fixed_names(distribution: &Distribution) -> Vec<String> {
 /// What the link `NAME` in the install root says.
 pub(crate) fn fixed_target(name: &str) -> Utf8PathBuf {
     Utf8Path::new(CURRENT).join(name)
+}
+
+/// Below something that is no folder there is nothing either.
+pub(crate) fn is_absence(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use package::active::{Active, Conflict, Member};
-use package::id::RoleName;
+use package::id::{PackageName, RoleName};
 use package::{PackageId, Sha256};
 use serde::{Deserialize, Serialize};
 
+use crate::derived::Change;
 use crate::generation::{Generation, Layout, Of};
 use crate::host::Host;
 use crate::observe::{Name, Observed};
 use crate::store::Package;
+use crate::trial::Returns;
 
 /// The version of the document that this program writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
@@ -79,6 +81,30 @@ pub enum Step {
     },
     /// Write a generation beside the others.
     Build(Box<Layout>),
+    /// Write down that a switch begins, and what happens if nobody confirms it.
+    Try {
+        /// The live generation.
+        from: Option<u64>,
+        /// The one that will be.
+        to: u64,
+        /// Whether the live one comes back.
+        returns: Returns,
+    },
+    /// Stop units that change or go.
+    Stop {
+        /// Their names.
+        units: Vec<String>,
+    },
+    /// Make the machine what the generation that is live by now asks for.
+    Derive {
+        /// What differs.
+        changes: Vec<Change>,
+    },
+    /// Start units that changed or came.
+    Start {
+        /// Their names.
+        units: Vec<String>,
+    },
     /// Make a generation live: the commit point.
     Switch {
         /// The live generation.
@@ -104,8 +130,17 @@ pub enum PlanError {
         "another program made this install root: take it over with `setup` first, then plan again"
     )]
     TakeOver,
+    #[error("the state of {} cannot be read by what would be live; `--force` goes back nevertheless", formats(.0))]
+    StateFormat(Vec<(PackageName, u32, u32)>),
     #[error("`{0}` in the install root is nothing that this program made; move it away")]
     Foreign(String),
+}
+
+fn formats(unreadable: &[(PackageName, u32, u32)]) -> String {
+    let one = |(name, has, reads): &(PackageName, u32, u32)| {
+        format!("`{name}` (it has format {has}, the other reads up to {reads})")
+    };
+    unreadable.iter().map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn list(numbers: &[u64]) -> String {
@@ -129,6 +164,27 @@ impl Plan {
         })
     }
 
+    /// The units that will be stopped, and those that will be started.
+    pub fn restarts(&self) -> (&[String], &[String]) {
+        let (mut stopped, mut started): (&[String], &[String]) = (&[], &[]);
+        for step in &self.steps {
+            match step {
+                Step::Stop { units } => stopped = units,
+                Step::Start { units } => started = units,
+                _ => {}
+            }
+        }
+        (stopped, started)
+    }
+
+    /// Puts what happens to the machine around the switch.
+    pub(crate) fn surround_switch(&mut self, before: Vec<Step>, after: Vec<Step>) {
+        if let Some(at) = self.steps.iter().position(|step| matches!(step, Step::Switch { .. })) {
+            self.steps.splice(at + 1..=at, after);
+            self.steps.splice(at..at, before);
+        }
+    }
+
     /// The generation that will be made.
     pub fn layout(&self) -> Option<&Layout> {
         self.steps.iter().find_map(|step| match step {
@@ -141,6 +197,60 @@ impl Plan {
     pub fn parse(bytes: &[u8]) -> Result<Self, crate::FormatError> {
         crate::versioned::parse("plan".into(), bytes, FORMAT)
     }
+}
+
+/// What the machine looks like when a switch is planned.
+pub(crate) struct MachineObserved {
+    /// What differs from what the new generation asks for.
+    pub(crate) changes: Vec<Change>,
+    /// Whether somebody runs services.
+    pub(crate) has_services: bool,
+    /// Whether the target is up.
+    pub(crate) is_target_up: bool,
+}
+
+/// Adds to a plan what happens to the machine: units that change are stopped before the switch and
+/// started after it.
+pub(crate) fn with_machine(
+    host: &Host,
+    plan: &mut Plan,
+    wanted: &Wanted,
+    (from, to): (Option<&Generation>, &Generation),
+    machine: MachineObserved,
+) -> Result<(), PlanError> {
+    let nothing = crate::generation::Running::default();
+    let old = from.map_or(&nothing, |from| &from.running);
+    let unreadable = old.unreadable_by(&to.running);
+    if !unreadable.is_empty() && !host.switching.force {
+        return Err(PlanError::StateFormat(unreadable));
+    }
+    let mut before = Vec::new();
+    let mut after = vec![Step::Derive { changes: machine.changes }];
+    if machine.has_services {
+        if host.switching.wait {
+            let returns = match wanted {
+                Wanted::Generation(_) => Returns::Never,
+                Wanted::Packages(_) if from.is_none() => Returns::Never,
+                Wanted::Packages(_) if to.running.unreadable_by(old).is_empty() => Returns::Always,
+                Wanted::Packages(_) => Returns::UntilStarted,
+            };
+            let from = from.map(|from| from.number);
+            before.push(Step::Try { from, to: to.number, returns });
+        }
+        let stop = old.units_not_in(&to.running);
+        if !stop.is_empty() {
+            before.push(Step::Stop { units: stop });
+        }
+        let mut start = to.running.units_not_in(old);
+        if !machine.is_target_up {
+            start.push(host.distribution.target());
+        }
+        if !start.is_empty() {
+            after.push(Step::Start { units: start });
+        }
+    }
+    plan.surround_switch(before, after);
+    Ok(())
 }
 
 /// Decides what to do on `host` so that `wanted` is live. Looks at nothing but `observed`.

@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{build, compat, completions, host, package};
+use crate::commands::{build, compat, completions, host, local, package};
 
 /// A tree of components becomes one signed file that every host of a cluster runs
 #[derive(Debug, Parser)]
@@ -22,6 +22,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Package(package::PackageCommand),
     Host(host::HostArgs),
+    Local(local::LocalArgs),
     Completions(completions::CompletionsArgs),
     #[command(hide = true)]
     Mkpanda(compat::mkpanda::MkpandaArgs),

@@ -43,6 +43,14 @@ impl Context {
         self.environment.get(name)?.to_str().filter(|value| !value.is_empty())
     }
 
+    /// The program that runs.
+    pub(crate) fn program(&self) -> Result<Utf8PathBuf, Failure> {
+        let program = std::env::current_exe()
+            .map_err(|error| Failure::new(format!("cannot find this program itself: {error}")))?;
+        Utf8PathBuf::from_path_buf(program)
+            .map_err(|path| Failure::new(format!("`{}` is not UTF-8", path.display())))
+    }
+
     /// `path` as an absolute path, without a slash at its end: it becomes a part of texts.
     pub(crate) fn absolute(&self, path: &Utf8Path) -> Result<Utf8PathBuf, Failure> {
         camino::absolute_utf8(path)

@@ -11,7 +11,7 @@ use package::json;
 use package::path::PackagePath;
 use serde::{Deserialize, Serialize};
 
-use super::{FORMAT, Generation, RECORD};
+use super::{FORMAT, Generation, RECORD, Running};
 use crate::store::{Package, Store};
 
 /// What to write for a generation.
@@ -64,6 +64,7 @@ impl Layout {
             repository: of.store.folder().to_owned(),
             from: of.from,
             created: of.created,
+            running: Running::of(of.packages, &active, of.units, of.roles),
         };
         let units_folder = of.distribution.units_folder();
         let mut folders = active.directories;

@@ -1,6 +1,7 @@
 //! Generations: complete sets of links, environment and units, each in a folder of its own.
 
 mod layout;
+mod running;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,6 +19,7 @@ use crate::versioned::{self, FormatError};
 
 pub use layout::Layout;
 pub(crate) use layout::Of;
+pub use running::{Running, Unit};
 pub(crate) use write::{discard, switch, write};
 
 /// The file that tells what a generation is.
@@ -50,6 +52,9 @@ pub struct Generation {
     pub from: Option<u64>,
     /// When it was planned.
     pub created: Timestamp,
+    /// What it asks of the machine.
+    #[serde(flatten)]
+    pub running: Running,
 }
 
 /// Why the generations of a host cannot be told.

@@ -80,3 +80,44 @@ pub(crate) fn exchange(one: &Utf8Path, other: &Utf8Path) -> io::Result<bool> {
         }
     }
 }
+
+/// The permission bits and the owner of what was found.
+pub(crate) fn mode_and_owner(found: &std::fs::Metadata) -> (u32, u32) {
+    use std::os::unix::fs::MetadataExt as _;
+    (found.mode() & 0o7777, found.uid())
+}
+
+/// Which boot of the machine this is.
+pub(crate) fn boot_id() -> String {
+    let text = fs_err::read_to_string("/proc/sys/kernel/random/boot_id");
+    text.map(|text| text.trim().to_owned()).unwrap_or_default()
+}
+
+/// Gives a folder and all in it to a user; the folder itself last, so that whoever is interrupted
+/// begins again. Links are not followed.
+pub(crate) fn give_to(folder: &Utf8Path, uid: u32) -> io::Result<()> {
+    let mut folders = vec![folder.to_owned()];
+    let mut at = 0;
+    while at < folders.len() {
+        for entry in folders[at].read_dir_utf8()? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                folders.push(entry.path().to_owned());
+            } else {
+                own(entry.path(), uid)?;
+            }
+        }
+        at += 1;
+    }
+    folders.iter().rev().try_for_each(|folder| own(folder, uid))
+}
+
+fn own(path: &Utf8Path, uid: u32) -> io::Result<()> {
+    fs_err::os::unix::fs::lchown(path, Some(uid), None)
+}
+
+/// Whether this process was started by the service manager as a part of `unit`.
+pub(crate) fn runs_in_unit(unit: &str) -> bool {
+    let groups = fs_err::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    groups.lines().any(|line| line.split('/').any(|part| part == unit))
+}

@@ -7,4 +7,7 @@ mod os;
 #[path = "linux_process.rs"]
 pub(crate) mod process;
 
-pub(crate) use os::{create_folders, exchange, set_mode, symlink, symlinks_in, sync_file_system};
+pub(crate) use os::{
+    boot_id, create_folders, exchange, give_to, mode_and_owner, runs_in_unit, set_mode, symlink,
+    symlinks_in, sync_file_system,
+};

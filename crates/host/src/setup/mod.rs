@@ -28,11 +28,19 @@ impl Host {
         working_directory: &Utf8Path,
         job: &Job<'_>,
     ) -> Result<Option<Plan>, SetupError> {
-        let lock = self.lock(job)?;
+        let lock = match self.lock(job) {
+            // The machine stopped in the midst of it.
+            Err(HostError::Removing) => {
+                self.uninstall(false, job)?;
+                return Ok(None);
+            }
+            lock => lock?,
+        };
         if fs_err::exists(self.paths.bootstrap_marker())? {
             let plan = self.bootstrap(working_directory, &lock, job)?;
             store::remove_any(&self.paths.bootstrap_marker())?;
             durable::sync_directory(&self.paths.root)?;
+            self.settle_setup(job)?;
             return Ok(Some(plan));
         }
         let live = generation::live(&self.paths).map_err(HostError::from)?;
@@ -44,7 +52,17 @@ impl Host {
                 Err(error) => return Err(error.into()),
             },
         };
-        Ok(Some(self.activate_locked(&wanted, &lock, job)?))
+        let plan = self.activate_locked(&wanted, &lock, job)?;
+        self.settle_setup(job)?;
+        Ok(Some(plan))
+    }
+
+    /// Boot starts nothing but setup: the rest is made right first, then started.
+    fn settle_setup(&self, job: &Job<'_>) -> Result<(), HostError> {
+        match &self.machine {
+            Some(machine) => self.settle(machine, job),
+            None => Ok(()),
+        }
     }
 
     /// The first setup of an install root that came as an archive.

@@ -48,6 +48,35 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the place that a package was to come from is to blame, and not this host.
+    pub fn is_of_the_source(&self) -> bool {
+        match self {
+            Self::Missing { .. }
+            | Self::Wrong { .. }
+            | Self::Reserved { .. }
+            | Self::Unsigned { .. }
+            | Self::Signature { .. } => true,
+            Self::Download(error) => {
+                !matches!(**error, DownloadError::Write { .. } | DownloadError::Cancelled(_))
+            }
+            Self::Downloaded { source, .. } => source.is_of_the_source(),
+            Self::Unpack(error) => !matches!(
+                error,
+                UnpackError::Open(_)
+                    | UnpackError::TargetExists(_)
+                    | UnpackError::Write { .. }
+                    | UnpackError::Cancelled(_)
+            ),
+            Self::NotFound(_)
+            | Self::Unreadable { .. }
+            | Self::NoManifest(_)
+            | Self::Other { .. }
+            | Self::Name { .. }
+            | Self::Io(_)
+            | Self::Cancelled(_) => false,
+        }
+    }
+
     pub(crate) fn unreadable(
         id: &PackageId,
         source: impl std::error::Error + Send + Sync + 'static,

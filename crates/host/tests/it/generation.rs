@@ -132,7 +132,21 @@ fn the_texts_of_a_generation_are_those_of_its_packages() {
       },
       "repository":"TOP/root/packages",
       "roles":[],
-      "unverified":[]
+      "state":{},
+      "state_formats":{},
+      "sysctl":{
+        "net.x":"1"
+      },
+      "units":{
+        "a.service":{
+          "digest":"43fb5b5fc8e5dc8a37e164003cc71ba2dbe4f5d5c3a6c3b65d9dd450b6cab370",
+          "package":"a"
+        }
+      },
+      "unverified":[],
+      "users":{
+        "dcos_a":null
+      }
     }
     "#);
     insta::assert_snapshot!(

@@ -1,6 +1,7 @@
 //! Many at once: threads of this process, and processes.
 
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use host::event::Silent;
@@ -9,6 +10,7 @@ use package::{Cancel, PackageId};
 use testing::http::{Answer, HttpServer};
 
 use crate::fetch::downloader;
+use crate::setup::{bootstrapped, offer, setup};
 use crate::world::{World, host_at, job, wanted};
 
 /// Names what a child does; without it the tests for children do nothing.
@@ -143,4 +145,43 @@ fn whoever_changes_the_host_is_not_disturbed_by_those_who_add() {
         }
     });
     assert_eq!(world.stored().len(), 12);
+}
+
+#[test]
+fn setup_is_not_disturbed_by_those_who_add() {
+    let world = bootstrapped();
+    let archive = world.archive("other--1", "{}", &[]);
+    // Files enough that making the package takes a while.
+    let file = |number| format!("- path: etc/{number}\n  content: x\n");
+    let files = (0..50).map(file).collect::<Vec<_>>().concat();
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_done.load(Ordering::SeqCst) {
+                    world.add_archive(&archive, &Trust::default()).unwrap();
+                }
+            });
+        }
+        let results: Vec<_> = (0..3)
+            .map(|round| {
+                let late = world.top.join(format!("late{round}--setup.dcos_config"));
+                fs_err::write(&late, format!("package:\n{files}")).unwrap();
+                offer(&world, &late);
+                let id = format!("p{round}--1");
+                offer(&world, &world.archive(&id, "{}", &[]));
+                let config =
+                    format!("late_bound_package_id: late{round}--setup\nbound_values: {{}}\n");
+                world.flag("late-config.yaml", &config);
+                world.flag("active.json", &format!(r#"["{id}"]"#));
+                fs_err::write(world.host.paths.bootstrap_marker(), "").unwrap();
+                setup(&world).map_err(|error| world.said(&error))
+            })
+            .collect();
+        is_done.store(true, Ordering::SeqCst);
+        for result in results {
+            result.unwrap();
+        }
+    });
+    assert_eq!(world.active(), ["late2--setup", "p2--1"]);
 }

@@ -113,7 +113,7 @@ fn reports_are_these_texts() {
         Report::Unsupported { newest: 1 },
     ];
     insta::assert_snapshot!(texts(reports), @r#"
-    {"version":1,"report":"status","roles":["master"],"live":7,"generations":[{"format":1,"number":7,"distribution":"dcos","packages":{"a--1":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},"unverified":["a--1"],"roles":["master"],"repository":"/opt/mesosphere/packages","from":null,"created":"2026-01-02T12:00:00Z"}],"packages":["a--1"]}
+    {"version":1,"report":"status","roles":["master"],"live":7,"generations":[{"format":1,"number":7,"distribution":"dcos","packages":{"a--1":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"},"unverified":["a--1"],"roles":["master"],"repository":"/opt/mesosphere/packages","from":null,"created":"2026-01-02T12:00:00Z","units":{},"users":{},"state":{},"state_formats":{},"sysctl":{}}],"packages":["a--1"]}
     {"version":1,"report":"status","roles":[],"live":null,"generations":[],"packages":[]}
     {"version":1,"report":"plan","from":7,"to":8,"changes":{"added":["b--1"],"removed":["a--1"],"unverified":["b--1"],"old_roles":["slave"]},"links":12}
     {"version":1,"report":"done","live":8}

@@ -8,7 +8,7 @@ use host::event::{Event, Observer};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use package::PackageId;
 
-use super::{Output, WARNING};
+use super::{Output, WARNING, plural};
 use crate::context::Context;
 
 /// Shows what happens while it happens.
@@ -68,6 +68,19 @@ impl Observer for HostProgress {
                 self.say(&format!("{} {id}", if *already { "have" } else { "added" }));
             }
             Event::Building { .. } | Event::Syncing => {}
+            Event::Stopping { units } => self.say(&format!("stopping {}", units.join(", "))),
+            Event::Starting { units } => self.say(&format!("starting {}", units.join(", "))),
+            Event::Trying { generation, checks, units } => self.say(&format!(
+                "generation {generation} is on trial: {}, {}",
+                plural(*checks, "check"),
+                plural(*units, "unit")
+            )),
+            Event::Confirmed { generation } => {
+                self.say(&format!("generation {generation} is confirmed"));
+            }
+            Event::StartByHand { units } => {
+                self.say(&format!("nobody runs services here: start {} yourself", units.join(", ")))
+            }
             Event::Live { generation } => self.say(&format!("generation {generation} is live")),
             Event::Warning { message } => {
                 self.say(&format!("{WARNING}warning:{WARNING:#} {message}"));

@@ -3,6 +3,7 @@
 
 mod diagnostic;
 mod host;
+mod local;
 mod progress;
 
 use std::fmt::Display;
@@ -17,6 +18,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 
 pub(crate) use host::HostProgress;
+pub(crate) use local::LocalProgress;
 pub(crate) use progress::Progress;
 
 const ERROR: Style = AnsiColor::Red.on_default().bold();

@@ -9,6 +9,7 @@ mod mistakes;
 mod mkpanda;
 mod package;
 mod pkgpanda;
+mod serve;
 mod shell;
 mod signing;
 mod streams;

@@ -18,6 +18,7 @@ fn help_says_what_there_is() {
       build        Make packages from a tree of components
       package      Look at packages, verify, compare and sign them
       host         Keep the packages of this host and switch between generations of them
+      local        Make hosts on this machine to try and test with
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)
 

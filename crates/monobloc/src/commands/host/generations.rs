@@ -1,5 +1,7 @@
 //! The commands about generations: activate, swap, rollback, active, generations.
 
+use std::time::Duration;
+
 use host::plan::{Plan, Wanted};
 use host::{Host, HostError};
 use package::PackageId;
@@ -56,6 +58,14 @@ struct How {
     /// Why, for the history
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
+
+    /// Go back although the older packages cannot read the state of the newer ones
+    #[arg(long)]
+    force: bool,
+
+    /// How long what goes live may take until its checks and units confirm it
+    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(1..))]
+    deadline: u32,
 }
 
 /// List the packages that are active
@@ -89,10 +99,13 @@ fn go(
     how: &How,
 ) -> Result<Outcome, Failure> {
     let job = call.job(command, &how.reason);
+    let mut host = call.host.clone();
+    host.switching.force = how.force;
+    host.switching.limit = Duration::from_secs(how.deadline.into());
     let plan = if how.plan {
-        wanted(&call.host).and_then(|wanted| call.host.plan(&wanted, job.clock))
+        wanted(&host).and_then(|wanted| host.plan(&wanted, job.clock))
     } else {
-        call.host.activate_with(wanted, &job)
+        host.activate_with(wanted, &job)
     };
     let plan = plan.map_err(|error: HostError| failure(&error))?;
     if call.output.is_json() {
@@ -137,13 +150,28 @@ fn describe(plan: &Plan) -> Vec<String> {
         };
         lines.push(format!("roles: {} -> {}", names(old), names(&plan.base.roles)));
     }
-    lines.extend(plan.steps.iter().map(step));
+    lines.extend(plan.steps.iter().flat_map(step));
     lines
 }
 
-fn step(step: &host::plan::Step) -> String {
+fn step(step: &host::plan::Step) -> Vec<String> {
     use host::plan::Step;
-    match step {
+    use host::trial::Returns;
+    let line = match step {
+        Step::Try { returns: Returns::Always, .. } => {
+            "begin a trial: what is live comes back unless it is confirmed".to_owned()
+        }
+        Step::Try { returns: Returns::UntilStarted, .. } => {
+            "begin a trial: once units were started there is no way back, as the old packages cannot \
+             read the new state"
+                .to_owned()
+        }
+        Step::Try { returns: Returns::Never, .. } => {
+            "begin a trial: what it says is told, and nothing goes back".to_owned()
+        }
+        Step::Stop { units } => format!("stop {}", units.join(", ")),
+        Step::Start { units } => format!("start {}", units.join(", ")),
+        Step::Derive { changes } => return changes.iter().map(change).collect(),
         Step::Link { name } => format!("make the link `{name}`"),
         Step::Replace { name } => format!("put a link in the place of `{name}`"),
         Step::Build(layout) => format!(
@@ -155,6 +183,26 @@ fn step(step: &host::plan::Step) -> String {
         ),
         Step::Switch { from: Some(from), to } => format!("switch from generation {from} to {to}"),
         Step::Switch { from: None, to } => format!("make generation {to} live"),
+    };
+    vec![line]
+}
+
+fn change(change: &host::derived::Change) -> String {
+    use host::derived::Change;
+    match change {
+        Change::Remove { path } => format!("remove `{path}`"),
+        Change::Folder { path } => format!("make the folder `{path}`"),
+        Change::File { path, .. } => format!("write `{path}`"),
+        Change::Link { path, target } => format!("make the link `{path}` to `{target}`"),
+        Change::User { name, group: None } => format!("make the user `{name}`"),
+        Change::User { name, group: Some(group) } => {
+            format!("make the user `{name}` in the group `{group}`")
+        }
+        Change::State { path, is_new: true, .. } => format!("make the state folder `{path}`"),
+        Change::State { path, user: Some(user), .. } => format!("give `{path}` to `{user}`"),
+        Change::State { path, user: None, .. } => format!("keep `{path}`"),
+        Change::Sysctl { setting, value } => format!("set `{setting}` to `{value}`"),
+        Change::Restore { setting } => format!("set `{setting}` back to what it was"),
     }
 }
 

@@ -31,6 +31,15 @@ pub(super) fn run(call: &Call<'_>, _: &HistoryArgs) -> Result<Outcome, Failure> 
             What::Abandoned { to, reason } => {
                 format!("gave up generation {to}: {}", reason.escape_debug())
             }
+            What::Confirmed { generation } => format!("generation {generation} is confirmed"),
+            What::Returned { from, to, reason, .. } => {
+                let reason = reason.escape_debug();
+                format!("went back from generation {from} to {to}: {reason}")
+            }
+            What::Failed { generation, reason, .. } => {
+                format!("generation {generation} failed its trial: {}", reason.escape_debug())
+            }
+            What::Repaired { what } => format!("repaired {}", plural(what.len(), "difference")),
             What::Collected { generations, packages } => format!(
                 "removed {} and {}",
                 plural(generations.len(), "generation"),
@@ -40,6 +49,11 @@ pub(super) fn run(call: &Call<'_>, _: &HistoryArgs) -> Result<Outcome, Failure> 
         };
         let time = entry.time.strftime("%Y-%m-%d %H:%M:%S");
         call.output.line(&format!("{time}  {}  {what}", entry.by.user.escape_debug()))?;
+        if let What::Returned { log, .. } | What::Failed { log, .. } = &entry.what {
+            for line in log {
+                call.output.line(&format!("    | {}", line.escape_debug()))?;
+            }
+        }
     }
     Ok(Outcome::Done)
 }

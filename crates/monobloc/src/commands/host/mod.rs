@@ -3,11 +3,14 @@
 mod check;
 mod generations;
 mod history;
+mod serve;
 mod setup;
 mod store;
+mod uninstall;
 
 use camino::Utf8PathBuf;
 use host::history::By;
+use host::machine::Machine;
 use host::{Host, HostError, Job, Paths, SystemClock};
 use package::distribution::Distribution;
 use package::sign::PublicKey;
@@ -44,6 +47,31 @@ pub(crate) struct Places {
     /// The folder of this machine's roles and setup flags
     #[arg(long, value_name = "FOLDER", global = true, help_heading = "Places")]
     config_dir: Option<Utf8PathBuf>,
+
+    /// The folder in which packages keep state
+    #[arg(long, value_name = "FOLDER", global = true, help_heading = "Places")]
+    state_dir_root: Option<Utf8PathBuf>,
+
+    #[command(flatten)]
+    services: ServiceArgs,
+}
+
+/// What is done to the machine besides the install root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::Args)]
+#[command(next_help_heading = "Services")]
+pub(crate) struct ServiceArgs {
+    /// Write unit files, but start and stop nothing
+    #[arg(long, global = true)]
+    pub(crate) no_systemd: bool,
+
+    /// Do not wait for services to start; what is live is then not on trial
+    #[arg(long, global = true)]
+    pub(crate) no_block_systemd: bool,
+
+    /// Keep units and state below the install root, and leave the machine alone; so it is for every
+    /// root but the distribution's own
+    #[arg(long, global = true)]
+    pub(crate) rooted_systemd: bool,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -62,6 +90,11 @@ enum HostCommand {
     Check(check::CheckArgs),
     Setup(setup::SetupArgs),
     History(history::HistoryArgs),
+    Uninstall(uninstall::UninstallArgs),
+    /// Tell whether this program can read what is on this host
+    #[command(hide = true)]
+    Readable,
+    Serve(serve::ServeArgs),
 }
 
 pub(crate) fn run(
@@ -87,6 +120,11 @@ pub(crate) fn run(
         HostCommand::Check(arguments) => check::run(&call, arguments),
         HostCommand::Setup(arguments) => setup::run(&call, arguments),
         HostCommand::History(arguments) => history::run(&call, arguments),
+        HostCommand::Uninstall(arguments) => uninstall::run(&call, arguments),
+        HostCommand::Readable => {
+            call.host.readable().map(|()| Outcome::Done).map_err(|error| failure(&error))
+        }
+        HostCommand::Serve(serve) => serve::run(&call, &arguments.places, serve),
     };
     progress.finish();
     result
@@ -95,11 +133,7 @@ pub(crate) fn run(
 impl Places {
     /// The installation that the options name.
     pub(crate) fn host(&self, context: &Context) -> Result<Host, Failure> {
-        let distribution = match &self.distribution {
-            None => Distribution::default(),
-            Some(name) if name == &Distribution::default().name => Distribution::default(),
-            Some(name) => Distribution::named(&distribution_name(name)?, "0"),
-        };
+        let distribution = self.distribution()?;
         let absolute = |path: &Option<Utf8PathBuf>| {
             path.as_ref().map(|path| context.absolute(path)).transpose()
         };
@@ -114,8 +148,44 @@ impl Places {
         if let Some(config) = absolute(&self.config_dir)? {
             paths.config = config;
         }
-        Ok(Host::new(distribution, paths))
+        let state = absolute(&self.state_dir_root)?;
+        Ok(installation(distribution, paths, state, self.services))
     }
+
+    fn distribution(&self) -> Result<Distribution, Failure> {
+        Ok(match &self.distribution {
+            None => Distribution::default(),
+            Some(name) if name == &Distribution::default().name => Distribution::default(),
+            Some(name) => Distribution::named(&distribution_name(name)?, "0"),
+        })
+    }
+}
+
+/// The installation at these places, with the machine that it is on.
+pub(crate) fn installation(
+    distribution: Distribution,
+    paths: Paths,
+    state: Option<Utf8PathBuf>,
+    services: ServiceArgs,
+) -> Host {
+    // Another root is a trial, a test, an image in the making: the machine is not its business.
+    let is_own = paths.root == distribution.install_root && !services.rooted_systemd;
+    let mut machine = if is_own {
+        let program = std::env::current_exe().ok().and_then(|path| path.try_into().ok());
+        Machine::this(&distribution, program)
+    } else {
+        Machine::below(&paths.root)
+    };
+    if services.no_systemd {
+        machine.services = None;
+    }
+    if let Some(state) = state {
+        machine.state = state;
+    }
+    let mut host = Host::new(distribution, paths);
+    host.machine = Some(machine);
+    host.switching.wait = !services.no_block_systemd;
+    host
 }
 
 /// A name that becomes a part of paths and unit names.
@@ -176,6 +246,11 @@ fn failure(error: &HostError) -> Failure {
             "`monobloc host collect` removes generations that are not needed any more; \
              `--with-generations` gives up those that use this package",
         ),
+        HostError::Returned { log, .. } | HostError::Failed { log, .. } if !log.is_empty() => {
+            let lines: Vec<_> =
+                log.iter().map(|line| format!("  {}", line.escape_debug())).collect();
+            failure.hint(format!("the last lines of what failed:\n{}", lines.join("\n")))
+        }
         HostError::NotBootstrapped(_) => {
             failure.hint("make a set live with `monobloc host activate`")
         }

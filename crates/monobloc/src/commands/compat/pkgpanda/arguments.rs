@@ -6,6 +6,8 @@
 
 use std::ffi::OsString;
 
+use crate::commands::host::ServiceArgs;
+
 /// How the commands are called.
 pub(super) const USAGE: &str = "\
 Usage:
@@ -17,6 +19,7 @@ Usage:
   pkgpanda list [options]
   pkgpanda remove ID... [options]
   pkgpanda setup [options]
+  pkgpanda uninstall [options]
   pkgpanda check [--list] [options]
 ";
 
@@ -60,7 +63,7 @@ pub(super) struct Call {
     pub(super) repository: Option<String>,
     pub(super) config: Option<String>,
     pub(super) state: Option<String>,
-    pub(super) no_systemd: bool,
+    pub(super) services: ServiceArgs,
     pub(super) silent: bool,
 }
 
@@ -70,19 +73,13 @@ pub(super) enum Command {
     Activate(Vec<String>),
     Swap(String),
     Active,
-    Fetch {
-        url: String,
-        ids: Vec<String>,
-    },
+    Fetch { url: String, ids: Vec<String> },
     Add(String),
     List,
     Remove(Vec<String>),
     Setup,
-    Check {
-        list: bool,
-    },
-    /// A command of the reference that this program does not have.
-    Absent(&'static str),
+    Uninstall,
+    Check { list: bool },
 }
 
 /// A long option.
@@ -214,7 +211,7 @@ fn put_together(mut parts: Parts) -> Option<Call> {
         ("list", 0) => Command::List,
         ("remove", 1..) => Command::Remove(words),
         ("setup", 0) => Command::Setup,
-        ("uninstall", 0) => Command::Absent("uninstall"),
+        ("uninstall", 0) => Command::Uninstall,
         ("check", 0) => Command::Check { list: list.take().is_some() },
         _ => return None,
     };
@@ -222,12 +219,14 @@ fn put_together(mut parts: Parts) -> Option<Call> {
     let (root, repository) = (value(Name::Root), value(Name::Repository));
     let (config, state) = (value(Name::ConfigDir), value(Name::StateDirRoot));
     let mut flag = |name| take(&mut parts, name).is_some();
-    let (no_systemd, silent) = (flag(Name::NoSystemd), flag(Name::Silent));
-    // Services are not handled here, so how they would be does not matter.
-    flag(Name::NoBlockSystemd);
-    flag(Name::RootedSystemd);
+    let silent = flag(Name::Silent);
+    let services = ServiceArgs {
+        no_systemd: flag(Name::NoSystemd),
+        no_block_systemd: flag(Name::NoBlockSystemd),
+        rooted_systemd: flag(Name::RootedSystemd),
+    };
     let is_all_used = parts.options.is_empty() && url.is_none() && list.is_none();
-    is_all_used.then_some(Call { command, root, repository, config, state, no_systemd, silent })
+    is_all_used.then_some(Call { command, root, repository, config, state, services, silent })
 }
 
 /// Takes an option out, once; a second of the name stays.
@@ -278,7 +277,7 @@ mod tests {
     fn the_beginning_of_an_option_is_enough_if_it_is_clear() {
         assert_eq!(call("list --c /c").config.as_deref(), Some("/c"));
         assert_eq!(call("list --st=/s").state.as_deref(), Some("/s"));
-        assert!(call("list --no-s").no_systemd);
+        assert!(call("list --no-s").services.no_systemd);
         assert_eq!(call("list --repository /p").repository.as_deref(), Some("/p"));
         assert_eq!(call("list --root /r").root.as_deref(), Some("/r"));
         assert_eq!(call("list --roote").root, None);
@@ -334,10 +333,5 @@ mod tests {
         assert_eq!(call("check --list").command, Command::Check { list: true });
         assert_eq!(call("check").command, Command::Check { list: false });
         assert_eq!(wrong("check name"), None);
-    }
-
-    #[test]
-    fn commands_that_are_absent_are_known() {
-        assert_eq!(call("uninstall").command, Command::Absent("uninstall"));
     }
 }

@@ -23,7 +23,7 @@ use package::distribution::Distribution;
 use arguments::{Asked, Call, Command};
 use problem::Problems;
 
-use crate::commands::host::by;
+use crate::commands::host::{by, installation};
 use crate::context::Context;
 use crate::render::Output;
 
@@ -65,19 +65,19 @@ pub(crate) fn run(context: &Context, arguments: &[OsString]) -> ExitCode {
 
 /// The installation that the options name. Each option moves one place and no other.
 fn open(context: &Context, call: &Call) -> Result<Host, Problems> {
-    let mut distribution = Distribution::default();
+    let distribution = Distribution::default();
     let mut paths = Paths::of(&distribution);
     for (place, given) in [
         (&mut paths.root, &call.root),
         (&mut paths.repository, &call.repository),
         (&mut paths.config, &call.config),
-        (&mut distribution.state_directory, &call.state),
     ] {
         if let Some(path) = given {
             *place = context.absolute(Utf8Path::new(path))?;
         }
     }
-    Ok(Host::new(distribution, paths))
+    let state = call.state.as_ref().map(|path| context.absolute(Utf8Path::new(path)));
+    Ok(installation(distribution, paths, state.transpose()?, call.services))
 }
 
 /// Warnings for everybody who did not ask for silence; of `setup` also how it goes on.
@@ -133,10 +133,8 @@ impl Work<'_> {
                 self.host.setup(&here, &self.job("setup"))?;
                 Ok(())
             }
+            Command::Uninstall => self.uninstall(),
             Command::Check { list } => self.check(*list),
-            Command::Absent(command) => {
-                Err(Problems::other(format!("this program has no command `{command}`")))
-            }
         }
     }
 
@@ -196,9 +194,22 @@ impl Work<'_> {
     ) -> Result<(), Problems> {
         let was_active = self.host.active().is_ok();
         self.host.activate_with(wanted, &self.job(command))?;
-        if self.call.no_systemd && was_active && !self.call.silent {
+        if self.call.services.no_systemd && was_active && !self.call.silent {
             self.output.note("Do not stop services");
         }
+        Ok(())
+    }
+
+    /// State and users stay, as in the reference.
+    fn uninstall(&self) -> Result<(), Problems> {
+        let target = self.host.target_file();
+        for line in ["Uninstalling".to_owned(), "Stopping services".to_owned()] {
+            self.output.line(&line)?;
+        }
+        self.output.line(target.as_str())?;
+        self.host.uninstall(false, &self.job("uninstall"))?;
+        self.output.line(&format!("Removed {}", self.host.paths.root))?;
+        self.output.line("Done")?;
         Ok(())
     }
 

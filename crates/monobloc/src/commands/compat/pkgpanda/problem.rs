@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use host::derived::ReconcileError;
 use host::plan::PlanError;
 use host::setup::SetupError;
 use host::setup::late::LateError;
@@ -168,9 +169,10 @@ impl From<&PlanError> for Problems {
             }
             PlanError::Conflicts(conflicts) => Self::conflicts(conflicts),
             PlanError::Changed { .. } => Self::of(Class::Package, error),
-            PlanError::NoGeneration { .. } | PlanError::TakeOver | PlanError::Foreign(_) => {
-                Self::of(Class::Other, error)
-            }
+            PlanError::NoGeneration { .. }
+            | PlanError::TakeOver
+            | PlanError::StateFormat(_)
+            | PlanError::Foreign(_) => Self::of(Class::Other, error),
         }
     }
 }
@@ -181,6 +183,12 @@ impl From<&HostError> for Problems {
             HostError::NotActive(_) | HostError::Active { .. } | HostError::Used { .. } => {
                 Self::of(Class::Validation, error)
             }
+            HostError::Reconcile(ReconcileError::Derive(problems)) => Self(
+                problems
+                    .iter()
+                    .map(|problem| Problem { class: Class::Validation, text: problem.to_string() })
+                    .collect(),
+            ),
             HostError::Observe(error) | HostError::Execute(ExecuteError::Observe(error)) => {
                 error.into()
             }
@@ -189,6 +197,12 @@ impl From<&HostError> for Problems {
             HostError::NotBootstrapped(_)
             | HostError::BrokenDeploy(..)
             | HostError::First(_)
+            | HostError::Returned { .. }
+            | HostError::Failed { .. }
+            | HostError::Removing
+            | HostError::Services(_)
+            | HostError::Reconcile(_)
+            | HostError::Receipt(_)
             | HostError::Generation(_)
             | HostError::Execute(_)
             | HostError::Io(_)

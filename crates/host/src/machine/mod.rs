@@ -1,0 +1,65 @@
+//! The machine outside the install root: where its units, users, state and kernel settings are, and
+//! who runs its services.
+
+mod accounts;
+mod services;
+
+use std::sync::Arc;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use package::distribution::Distribution;
+
+pub use accounts::{Account, Accounts, NewUser, Shadow};
+pub use services::{Services, State, Systemd, UnitState};
+
+/// The part of the machine that an installation derives from its live generation.
+#[derive(Debug, Clone)]
+pub struct Machine {
+    /// The folder of unit files.
+    pub units: Utf8PathBuf,
+    /// The folder in which packages keep state.
+    pub state: Utf8PathBuf,
+    /// The link that gives people's shells the environment.
+    pub profile: Option<Utf8PathBuf>,
+    /// The folder of kernel settings.
+    pub kernel: Option<Utf8PathBuf>,
+    /// The users of the machine; `None`: they are left alone.
+    pub accounts: Option<Arc<dyn Accounts>>,
+    /// Who runs services; `None`: nobody does.
+    pub services: Option<Arc<dyn Services>>,
+    /// The program that becomes the one which boot uses, unless the packages bring one.
+    pub program: Option<Utf8PathBuf>,
+}
+
+impl Machine {
+    /// This machine, with services if it runs systemd.
+    pub fn this(distribution: &Distribution, program: Option<Utf8PathBuf>) -> Self {
+        Self {
+            units: "/etc/systemd/system".into(),
+            state: distribution.state_directory.clone(),
+            profile: Some(format!("/etc/profile.d/{}.sh", distribution.name).into()),
+            kernel: Some("/proc/sys".into()),
+            accounts: Some(Arc::new(Shadow)),
+            services: Systemd::running().map(|systemd| Arc::new(systemd) as Arc<dyn Services>),
+            program,
+        }
+    }
+
+    /// Whether this is a machine and not a folder.
+    pub(crate) fn is_real(&self) -> bool {
+        self.accounts.is_some()
+    }
+
+    /// No machine: what would be derived lies below the install root, and nothing is run.
+    pub fn below(root: &Utf8Path) -> Self {
+        Self {
+            units: root.join("systemd"),
+            state: root.join("state"),
+            profile: None,
+            kernel: None,
+            accounts: None,
+            services: None,
+            program: None,
+        }
+    }
+}

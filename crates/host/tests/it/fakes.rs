@@ -1,0 +1,146 @@
+//! A machine in a folder: its users and services are lists in memory, everything else is real.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use host::machine::{Account, Accounts, Machine, NewUser, Services, State, UnitState};
+
+use crate::world::World;
+
+/// Users that are made and removed.
+#[derive(Debug, Default)]
+pub(crate) struct People(pub(crate) Mutex<BTreeMap<String, Account>>);
+
+impl Accounts for People {
+    fn user(&self, name: &str) -> io::Result<Option<Account>> {
+        Ok(self.0.lock().unwrap().get(name).cloned())
+    }
+
+    fn has_group(&self, name: &str) -> io::Result<bool> {
+        Ok(name == "docker")
+    }
+
+    fn add(&self, user: &NewUser<'_>) -> io::Result<()> {
+        let groups = vec![user.group.unwrap_or(user.name).to_owned()];
+        // Whoever runs the tests owns all their files.
+        let uid = rustix::process::getuid().as_raw();
+        self.0.lock().unwrap().insert(user.name.to_owned(), Account { uid, groups });
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.lock().unwrap().remove(name);
+        Ok(())
+    }
+}
+
+/// Services that run, those that always fail, and all calls in their order.
+#[derive(Debug, Default)]
+pub(crate) struct Manager {
+    pub(crate) running: Mutex<BTreeMap<String, u32>>,
+    pub(crate) broken: Mutex<BTreeSet<String>>,
+    pub(crate) refuses_to_stop: Mutex<bool>,
+    pub(crate) calls: Mutex<Vec<String>>,
+}
+
+impl Manager {
+    fn call(&self, call: String) {
+        self.calls.lock().unwrap().push(call);
+    }
+
+    /// What was asked since somebody asked last.
+    pub(crate) fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut self.calls.lock().unwrap())
+    }
+}
+
+impl Services for Manager {
+    fn stop(&self, units: &[String]) -> io::Result<()> {
+        self.call(format!("stop {}", units.join(" ")));
+        if *self.refuses_to_stop.lock().unwrap() {
+            return Err(io::Error::other("a unit does not stop"));
+        }
+        self.running.lock().unwrap().retain(|name, _| !units.contains(name));
+        Ok(())
+    }
+
+    fn start(&self, units: &[String], wait: bool) -> io::Result<()> {
+        self.call(format!(
+            "start {}{}",
+            units.join(" "),
+            if wait { "" } else { " without waiting" }
+        ));
+        for unit in units {
+            *self.running.lock().unwrap().entry(unit.clone()).or_default() += 1;
+        }
+        Ok(())
+    }
+
+    fn forget(&self, _: &[String]) {}
+
+    fn reload(&self) -> io::Result<()> {
+        self.call("reload".to_owned());
+        Ok(())
+    }
+
+    fn states(&self, units: &[String]) -> io::Result<BTreeMap<String, UnitState>> {
+        let (running, broken) = (self.running.lock().unwrap(), self.broken.lock().unwrap());
+        let state = |unit: &String| {
+            let state = match running.get(unit) {
+                Some(_) if broken.contains(unit) => State::Failed,
+                Some(_) => State::Up,
+                None => State::Down,
+            };
+            let invocation = format!("{:?}", running.get(unit));
+            (unit.clone(), UnitState { state, words: format!("{state:?}"), invocation })
+        };
+        Ok(units.iter().map(state).collect())
+    }
+
+    fn log(&self, unit: &str, _: usize) -> Vec<String> {
+        vec![format!("{unit} says why")]
+    }
+
+    fn schedule(&self, name: &str, after: Duration, _: &[String]) -> io::Result<()> {
+        self.call(format!("schedule {name} in {} s", after.as_secs()));
+        Ok(())
+    }
+
+    fn unschedule(&self, name: &str) {
+        self.call(format!("unschedule {name}"));
+    }
+}
+
+/// A host whose machine is a folder.
+pub(crate) struct Fake {
+    pub(crate) world: World,
+    pub(crate) people: Arc<People>,
+    pub(crate) manager: Arc<Manager>,
+}
+
+impl Fake {
+    pub(crate) fn new() -> Self {
+        let mut world = World::new();
+        let (people, manager) = (Arc::new(People::default()), Arc::new(Manager::default()));
+        let top = world.top.clone();
+        fs_err::create_dir_all(top.join("kernel/net/core")).unwrap();
+        fs_err::write(top.join("kernel/net/core/somaxconn"), "128\n").unwrap();
+        fs_err::write(top.join("program"), "a program").unwrap();
+        world.host.machine = Some(Machine {
+            units: top.join("etc/systemd/system"),
+            state: top.join("var/lib/dcos"),
+            profile: Some(top.join("etc/profile.d/dcos.sh")),
+            kernel: Some(top.join("kernel")),
+            accounts: Some(people.clone()),
+            services: Some(manager.clone()),
+            program: Some(top.join("program")),
+        });
+        Self { world, people, manager }
+    }
+
+    pub(crate) fn setting(&self) -> String {
+        fs_err::read_to_string(self.world.top.join("kernel/net/core/somaxconn")).unwrap()
+    }
+}

@@ -1,0 +1,344 @@
+//! Clusters: made whole or not at all, found again by name, removed without a trace.
+//!
+//! What a cluster is stands in its record, written before anything else is made. Whatever dies in between,
+//! [`Cluster::remove`] finds by name all there is: control group, namespaces, link, mounts, folders.
+
+use std::ops::Deref;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use package::durable;
+
+use crate::access::Access;
+use crate::error::LocalError;
+use crate::event::{Event, Job};
+use crate::host::{BOOT_MAX, Host};
+use crate::image::Image;
+use crate::machine::Machine;
+use crate::name::{ClusterName, HostName};
+use crate::network::Subnet;
+use crate::record::{self, ClusterRecord, HostRecord, HostSpec};
+use crate::{cgroup, needs, network, platform, settings};
+
+/// More hosts than this are not tried; a bridge of the kernel has at most 1023 ports.
+pub const HOSTS_MAX: usize = 200;
+/// Hosts that boot at the same time, for each processor.
+const BOOTS_PER_PROCESSOR: usize = 2;
+
+/// A cluster that is wanted.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Its name, unique on the machine.
+    pub name: String,
+    /// Its hosts.
+    pub hosts: Vec<HostSpec>,
+    /// Its network; without it one that is free.
+    pub subnet: Option<Subnet>,
+    /// The program whose hidden `local supervise FILE [--boot]` calls [`crate::supervise`] or
+    /// [`crate::boot`]. An absolute path; it must stay there while the cluster is up.
+    pub program: Utf8PathBuf,
+    /// Whether syncing files in hosts reaches the disk of the machine. That is slower, and matters only if
+    /// the machine itself may lose its power.
+    pub fsync: bool,
+}
+
+impl Options {
+    /// With a network that is free, and without syncing.
+    pub fn new(name: impl Into<String>, hosts: Vec<HostSpec>, program: Utf8PathBuf) -> Self {
+        Self { name: name.into(), hosts, subnet: None, program, fsync: false }
+    }
+}
+
+/// A cluster of hosts on this machine.
+#[derive(Debug, Clone)]
+pub struct Cluster {
+    machine: Machine,
+    record: ClusterRecord,
+    hosts: Vec<Host>,
+}
+
+impl Cluster {
+    /// Makes a cluster, building images that are missing, and waits until all of its hosts have booted.
+    /// If that fails nothing is left of it.
+    pub fn up(machine: &Machine, options: &Options, job: &Job<'_>) -> Result<Self, LocalError> {
+        needs::check()?;
+        let name: ClusterName = options.name.parse()?;
+        let names = host_names(&options.hosts)?;
+        let mut hosts = Vec::new();
+        for (name, spec) in names.into_iter().zip(&options.hosts) {
+            let image = Image::ensure(machine, spec.image, job)?;
+            hosts.push((name, spec, image));
+        }
+        let record = reserve(machine, name, options, &hosts, job)?;
+        let made = make(machine, &record, job);
+        if made.is_err() {
+            // What made it fail is worth more than that something could not be removed.
+            drop(tear_down(machine, &record.name, &Job::default()));
+        }
+        made
+    }
+
+    /// A cluster that is up.
+    pub fn open(machine: &Machine, name: &str) -> Result<Self, LocalError> {
+        needs::check_root()?;
+        let name: ClusterName = name.parse()?;
+        let Some(record) = record::read(&machine.cluster(&name).join("cluster.json"))? else {
+            return Err(not_up(machine, &name));
+        };
+        if !machine.cluster_run(&name).exists() {
+            return Err(LocalError::NotWhole(name.to_string()));
+        }
+        Self::of(machine, record)
+    }
+
+    /// The names of the clusters there are, whole or not.
+    pub fn names(machine: &Machine) -> Result<Vec<String>, LocalError> {
+        Ok(machine.cluster_names()?.into_iter().map(String::from).collect())
+    }
+
+    fn of(machine: &Machine, record: ClusterRecord) -> Result<Self, LocalError> {
+        let hosts = record.hosts.iter().map(|host| Host::of(machine, &record, host));
+        let hosts = hosts.collect::<Result<_, _>>()?;
+        Ok(Self { machine: machine.clone(), record, hosts })
+    }
+
+    /// Removes everything that a cluster of this name made, whatever became of the programs that made it.
+    pub fn remove(machine: &Machine, name: &str, job: &Job<'_>) -> Result<(), LocalError> {
+        needs::check_root()?;
+        let name: ClusterName = name.parse()?;
+        if !machine.cluster(&name).exists() && !machine.cluster_run(&name).exists() {
+            return Err(not_up(machine, &name));
+        }
+        tear_down(machine, &name, job)
+    }
+
+    /// Removes it.
+    pub fn down(self) -> Result<(), LocalError> {
+        Self::remove(&self.machine, self.name(), &Job::default())
+    }
+
+    /// The same cluster, removed when it is dropped: for tests.
+    pub fn guard(self) -> Guard {
+        Guard(self)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.record.name.as_str()
+    }
+
+    /// Its network, in which the machine has the first address.
+    pub fn subnet(&self) -> Subnet {
+        self.record.subnet
+    }
+
+    /// Its hosts.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// One of its hosts.
+    pub fn host(&self, name: &str) -> Result<&Host, LocalError> {
+        let found = self.hosts.iter().find(|host| host.name() == name);
+        found.ok_or_else(|| LocalError::NoHost {
+            cluster: self.name().to_owned(),
+            host: name.to_owned(),
+            others: self.hosts.iter().map(|host| host.name().to_owned()).collect(),
+        })
+    }
+
+    /// The configuration for `ssh -F`, which knows every host by name.
+    pub fn ssh_config(&self) -> Utf8PathBuf {
+        Access::in_folder(&self.machine.cluster(&self.record.name)).config()
+    }
+
+    /// The secret key that every user of every host accepts.
+    pub fn ssh_key(&self) -> Utf8PathBuf {
+        Access::in_folder(&self.machine.cluster(&self.record.name)).key()
+    }
+
+    /// The keys of the hosts, in the format of `ssh`.
+    pub fn known_hosts(&self) -> Utf8PathBuf {
+        Access::in_folder(&self.machine.cluster(&self.record.name)).known_hosts()
+    }
+}
+
+/// A cluster that is removed when this is dropped.
+#[derive(Debug)]
+pub struct Guard(Cluster);
+
+impl Deref for Guard {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.0
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let removed = Cluster::remove(&self.0.machine, self.0.name(), &Job::default());
+        // A test may have removed it; a test that fails already must not abort.
+        if let Err(error) = removed
+            && !matches!(error, LocalError::NotUp { .. })
+            && !std::thread::panicking()
+        {
+            panic!("cannot remove the cluster: {error}");
+        }
+    }
+}
+
+fn host_names(hosts: &[HostSpec]) -> Result<Vec<HostName>, LocalError> {
+    if hosts.is_empty() || hosts.len() > HOSTS_MAX {
+        return Err(LocalError::HostCount { max: HOSTS_MAX, count: hosts.len() });
+    }
+    let mut names = Vec::new();
+    for host in hosts {
+        let name: HostName = host.name.parse()?;
+        if names.contains(&name) {
+            return Err(LocalError::HostTwice(name.to_string()));
+        }
+        if let Some(bind) = host.binds.iter().find(|bind| !bind.from.exists()) {
+            return Err(LocalError::BindMissing(bind.from.clone()));
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// Takes a name and a network for a new cluster, and writes its record.
+fn reserve(
+    machine: &Machine,
+    name: ClusterName,
+    options: &Options,
+    hosts: &[(HostName, &HostSpec, Image)],
+    job: &Job<'_>,
+) -> Result<ClusterRecord, LocalError> {
+    let _lock = machine.lock(job)?;
+    let names = machine.cluster_names()?;
+    if names.contains(&name) {
+        return Err(LocalError::AlreadyUp(name.to_string()));
+    }
+    let mut used = Subnet::of_machine()?;
+    for name in &names {
+        let record = record::read::<ClusterRecord>(&machine.cluster(name).join("cluster.json"));
+        used.extend(record?.map(|record| record.subnet));
+    }
+    let subnet = match options.subnet {
+        None => Subnet::free(&used)?,
+        Some(subnet) if used.iter().any(|other| subnet.overlaps(*other)) => {
+            return Err(LocalError::SubnetUsed(subnet));
+        }
+        Some(subnet) => subnet,
+    };
+    if hosts.len() > subnet.hosts_max() {
+        let (max, count) = (subnet.hosts_max(), hosts.len());
+        return Err(LocalError::SubnetSmall { subnet, max, count });
+    }
+    let mut records = Vec::new();
+    for (index, (name, spec, image)) in (0..).zip(hosts) {
+        records.push(HostRecord {
+            name: name.clone(),
+            address: subnet.host(index),
+            image: image.suite(),
+            lower: image.root().to_owned(),
+            uuid: fs_err::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned(),
+            binds: spec.binds.clone(),
+        });
+    }
+    let (program, fsync) = (options.program.clone(), options.fsync);
+    let record = ClusterRecord { name, subnet, fsync, program, hosts: records };
+    settings::prepare(machine)?;
+    durable::create_folders(&machine.cluster_run(&record.name))?;
+    record::write(&machine.cluster(&record.name).join("cluster.json"), &record)?;
+    Ok(record)
+}
+
+/// Makes what a record says.
+fn make(machine: &Machine, record: &ClusterRecord, job: &Job<'_>) -> Result<Cluster, LocalError> {
+    let cluster = Cluster::of(machine, record.clone())?;
+    cgroup::create_for(machine, &record.name)?;
+    network::create_switch(&record.name, record.subnet)?;
+    let folder = machine.cluster(&record.name);
+    let access = Access::in_folder(&folder);
+    access.create(record)?;
+    let mut known = String::new();
+    for host in &cluster.hosts {
+        job.cancel.check()?;
+        known += &host.create(record)?;
+    }
+    fs_err::write(access.known_hosts(), known)?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut done = 0;
+    for hosts in cluster.hosts.chunks(processors * BOOTS_PER_PROCESSOR) {
+        for host in hosts {
+            host.start()?;
+        }
+        for host in hosts {
+            job.cancel.check()?;
+            host.wait_booted(BOOT_MAX)?;
+            done += 1;
+            let total = cluster.hosts.len();
+            job.observer.event(&Event::Booted { host: host.name(), done, total });
+        }
+    }
+    Ok(cluster)
+}
+
+/// Removes all that there may be of a cluster.
+fn tear_down(machine: &Machine, name: &ClusterName, job: &Job<'_>) -> Result<(), LocalError> {
+    let _lock = machine.lock(job)?;
+    let (folder, run) = (machine.cluster(name), machine.cluster_run(name));
+    network::silence_switch(name);
+    let group = cgroup::of_cluster(machine, name)?;
+    cgroup::kill_and_remove(&group)?;
+    network::remove_all(name)?;
+    for folder in [&run, &folder] {
+        platform::unmount_below(folder)?;
+    }
+    forget_containers(name)?;
+    durable::remove_tree(&run)?;
+    // The record goes last: until then the cluster can be removed again.
+    durable::remove_tree(&folder)?;
+    if machine.cluster_names()?.is_empty() {
+        remove_shared(machine, &group)?;
+    }
+    Ok(())
+}
+
+/// Removes what systemd-nspawn keeps on the machine for the hosts of a cluster.
+fn forget_containers(name: &ClusterName) -> Result<(), LocalError> {
+    let prefix = format!("{name}.");
+    for folder in ["propagate", "unix-export"] {
+        let folder = Utf8Path::new("/run/systemd/nspawn").join(folder);
+        let Ok(entries) = folder.read_dir_utf8() else { continue };
+        for entry in entries {
+            let entry = entry?;
+            if entry.file_name().starts_with(&prefix) {
+                platform::unmount_below(entry.path())?;
+                durable::remove_tree(entry.path())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes what all clusters share, after the last one.
+fn remove_shared(machine: &Machine, group: &Utf8Path) -> Result<(), LocalError> {
+    settings::restore(machine)?;
+    if let Some(parent) = group.parent() {
+        // Clusters of a machine with other folders are in it too; it goes with the last of them.
+        drop(fs_err::remove_dir(parent));
+    }
+    platform::unmount_below(&cgroup::own_hierarchy(machine))?;
+    for folder in [cgroup::own_hierarchy(machine), machine.run.join("clusters"), machine.clusters()]
+    {
+        durable::remove_tree(&folder)?;
+    }
+    Ok(())
+}
+
+fn not_up(machine: &Machine, name: &ClusterName) -> LocalError {
+    let others = machine.cluster_names().unwrap_or_default();
+    let others = others.into_iter().map(String::from).collect();
+    LocalError::NotUp { name: name.to_string(), others }
+}

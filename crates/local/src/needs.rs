@@ -1,0 +1,73 @@
+//! What a machine must have before it can have hosts; everything that is missing is told at once.
+
+use std::collections::BTreeSet;
+
+use camino::Utf8Path;
+
+use crate::error::LocalError;
+
+/// Programs, and the Debian package that has each.
+const PROGRAMS: [(&str, &str); 12] = [
+    ("apt-get", "apt"),
+    ("ip", "iproute2"),
+    ("mmdebstrap", "mmdebstrap"),
+    ("nsenter", "util-linux"),
+    ("setpriv", "util-linux"),
+    ("setsid", "util-linux"),
+    ("sh", "dash"),
+    ("chroot", "coreutils"),
+    ("ssh", "openssh-client"),
+    ("ssh-keygen", "openssh-client"),
+    ("systemd-nspawn", "systemd-container"),
+    ("unshare", "util-linux"),
+];
+const ROOT: &str = "root";
+
+/// Fails with all that is missing.
+pub(crate) fn check() -> Result<(), LocalError> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    missing(rustix::process::geteuid().is_root(), &path)
+}
+
+/// Fails unless this is root, which is all that is needed to look and to remove.
+pub(crate) fn check_root() -> Result<(), LocalError> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(LocalError::Needs { missing: vec![ROOT.to_owned()], packages: Vec::new() })
+}
+
+fn missing(is_root: bool, path: &str) -> Result<(), LocalError> {
+    let mut missing = Vec::new();
+    if !is_root {
+        missing.push(ROOT.to_owned());
+    }
+    let is_there =
+        |name: &str| path.split(':').any(|folder| Utf8Path::new(folder).join(name).is_file());
+    let absent: Vec<_> = PROGRAMS.iter().filter(|(name, _)| !is_there(name)).collect();
+    missing.extend(absent.iter().map(|(name, _)| format!("`{name}`")));
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let packages: BTreeSet<_> = absent.iter().map(|(_, package)| *package).collect();
+    Err(LocalError::Needs { missing, packages: packages.into_iter().collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_that_is_missing_is_told_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
+        for (name, _) in &PROGRAMS[3..10] {
+            fs_err::write(folder.path().join(name), "").unwrap();
+        }
+        let error = missing(false, path).unwrap_err();
+        insta::assert_snapshot!(format!("{error}\n{}", error.hint().unwrap()), @"
+        hosts on this machine need root, `apt-get`, `ip`, `mmdebstrap`, `systemd-nspawn`, `unshare`
+        as root on Debian or Ubuntu: apt-get install apt iproute2 mmdebstrap systemd-container util-linux
+        ");
+    }
+}

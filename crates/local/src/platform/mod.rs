@@ -1,0 +1,10 @@
+//! What only this operating system can: mounts, owners of files, and becoming another program.
+
+#[cfg(target_os = "linux")]
+#[path = "linux.rs"]
+mod os;
+
+pub use os::replace_process;
+pub(crate) use os::{
+    is_cgroup2, mount_cgroup2, mount_overlay, mounts, own, sync_file_system, unmount_below,
+};

@@ -1,0 +1,127 @@
+//! The commands about a whole cluster: up, status, down.
+
+use local::{Cluster, HostSpec, Options, Power, Status, Subnet, Suite};
+use serde_json::json;
+
+use super::{Call, Which, failure};
+use crate::failure::{Failure, Outcome};
+use crate::render::plural;
+
+/// Make a cluster of hosts and boot it
+///
+/// Hosts are called h1, h2, … and know each other by name. Each has its own root file system and
+/// address, a real systemd and a real sshd. They reach each other and this machine, and nothing else.
+/// The first use of an image builds it from the packages of this machine's mirror.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  monobloc local up --hosts 3
+  monobloc local up --hosts 4 --image bookworm,noble --name mixed
+
+Images: bullseye, bookworm, trixie (Debian 11 to 13); jammy, noble, resolute (Ubuntu 22.04 to 26.04).
+Users of every host: root; deploy (sudo without password); admin (sudo asks for the password `admin`);
+plain (no sudo).")]
+pub(super) struct UpArgs {
+    /// How many hosts
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    hosts: usize,
+
+    /// The system on them; of several, each host gets the next
+    #[arg(long, value_name = "SUITE", value_delimiter = ',', default_value = "bookworm")]
+    image: Vec<String>,
+
+    #[command(flatten)]
+    which: Which,
+
+    /// The network of the hosts [default: a free one]
+    #[arg(long, value_name = "ADDRESS/BITS")]
+    subnet: Option<String>,
+
+    /// Where packages for images come from [default: where apt on this machine gets them]
+    #[arg(long, value_name = "URL")]
+    mirror: Option<String>,
+
+    /// Let hosts sync files to the disk of this machine; without it syncing costs nothing
+    #[arg(long)]
+    fsync: bool,
+}
+
+/// Show the hosts of a cluster
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  monobloc local status --json")]
+pub(super) struct StatusArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Remove a cluster and everything that was made for it
+///
+/// Works whatever became of the programs that made it. Images are kept for the next one.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  monobloc local down --name mixed")]
+pub(super) struct DownArgs {
+    #[command(flatten)]
+    which: Which,
+}
+
+pub(super) fn up(mut call: Call<'_>, arguments: &UpArgs) -> Result<Outcome, Failure> {
+    let images = arguments.image.iter().map(|name| name.parse::<Suite>());
+    let images: Vec<Suite> = images.collect::<Result<_, _>>().map_err(|error| failure(&error))?;
+    let turns = images.iter().cycle().take(arguments.hosts);
+    let hosts = (1..).zip(turns).map(|(n, image)| HostSpec::new(format!("h{n}"), *image));
+    let program = call.context.program()?;
+    let mut options = Options::new(&arguments.which.name, hosts.collect(), program);
+    let subnet = arguments.subnet.as_ref().map(|text| text.parse::<Subnet>());
+    options.subnet = subnet.transpose().map_err(|error| failure(&error))?;
+    options.fsync = arguments.fsync;
+    call.machine.mirror.clone_from(&arguments.mirror);
+    let cluster =
+        Cluster::up(&call.machine, &options, &call.job).map_err(|error| failure(&error))?;
+    if !call.output.is_json() {
+        let hosts = plural(cluster.hosts().len(), "host");
+        call.output.note(&format!("cluster {}: {hosts} in {}", cluster.name(), cluster.subnet()));
+    }
+    show(&call, &cluster)
+}
+
+pub(super) fn status(call: &Call<'_>, arguments: &StatusArgs) -> Result<Outcome, Failure> {
+    show(call, &call.open(&arguments.which)?)
+}
+
+pub(super) fn down(call: &Call<'_>, arguments: &DownArgs) -> Result<Outcome, Failure> {
+    let name = &arguments.which.name;
+    Cluster::remove(&call.machine, name, &call.job).map_err(|error| failure(&error))?;
+    if call.output.is_json() {
+        call.output.json(&json!({ "schema": "monobloc.local.down/1", "removed": name }))?;
+    } else {
+        call.output.note(&format!("removed the cluster {name}"));
+    }
+    Ok(Outcome::Done)
+}
+
+fn show(call: &Call<'_>, cluster: &Cluster) -> Result<Outcome, Failure> {
+    let hosts: Vec<Status> = cluster.hosts().iter().map(local::Host::status).collect();
+    if call.output.is_json() {
+        call.output.json(&json!({
+            "schema": "monobloc.local.status/1",
+            "name": cluster.name(),
+            "subnet": cluster.subnet(),
+            "ssh_config": cluster.ssh_config(),
+            "ssh_key": cluster.ssh_key(),
+            "known_hosts": cluster.known_hosts(),
+            "hosts": hosts,
+        }))?;
+        return Ok(Outcome::Done);
+    }
+    for host in &hosts {
+        let system = match host.power {
+            Power::Off => "off",
+            Power::On => host.system.as_deref().unwrap_or("silent"),
+        };
+        let boots = plural(host.boots as usize, "boot");
+        let (name, address) = (host.name.as_str(), host.address.to_string());
+        let line = format!("{name:<8} {address:<15} {:<9} {system:<9} {boots}", host.image);
+        call.output.line(&line)?;
+    }
+    Ok(Outcome::Done)
+}

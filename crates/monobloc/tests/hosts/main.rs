@@ -1,0 +1,46 @@
+//! The promises about services, kept on hosts with a real systemd of two releases.
+//!
+//! Each test has a host of its own: made for it, gone after it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(unix)]
+
+mod power;
+mod removal;
+mod services;
+mod site;
+mod snapshot;
+mod trial;
+
+/// Every promise on every release.
+macro_rules! on_releases {
+    ($($name:ident = $test:path;)*) => {
+        mod bookworm {
+            $(#[test]
+            fn $name() {
+                $test(local::Suite::Bookworm, concat!("b-", stringify!($name)));
+            })*
+        }
+        mod trixie {
+            $(#[test]
+            fn $name() {
+                $test(local::Suite::Trixie, concat!("t-", stringify!($name)));
+            })*
+        }
+    };
+}
+
+on_releases! {
+    units_start_and_unchanged_ones_keep_their_process = crate::services::unchanged_units_keep_their_process;
+    boot_starts_setup_and_setup_the_rest = crate::services::boot_starts_setup_and_setup_the_rest;
+    without_systemd_all_but_services_works = crate::services::without_systemd_all_but_services_works;
+    the_program_that_boot_uses_comes_with_the_set = crate::services::the_program_that_boot_uses_comes_with_the_set;
+    a_failing_check_goes_back_by_itself = crate::trial::a_failing_check_goes_back_by_itself;
+    a_unit_that_dies_goes_back_by_itself = crate::trial::a_unit_that_dies_goes_back_by_itself;
+    a_reboot_during_the_trial_goes_back = crate::trial::a_reboot_during_the_trial_goes_back;
+    a_killed_trial_goes_back_at_the_deadline = crate::trial::a_killed_trial_goes_back_at_the_deadline;
+    power_cuts_during_an_upgrade = crate::power::cuts_during_an_upgrade;
+    power_cuts_during_a_rollback = crate::power::cuts_during_a_rollback;
+    after_purge_the_host_is_what_it_was = crate::removal::after_purge_the_host_is_what_it_was;
+    uninstall_keeps_state_and_its_users = crate::removal::uninstall_keeps_state_and_its_users;
+}

@@ -1,0 +1,48 @@
+//! Uninstalling leaves no trace.
+
+use local::Suite;
+
+use crate::site::Site;
+use crate::snapshot;
+
+fn install(site: &Site) {
+    let info = r#"{"username":"dcos_web","state_directory":true,
+        "sysctl":{"web":{"net.core.somaxconn":2222,"net.ipv4.ip_forward":1}}}"#;
+    site.add_service("web", "1", info);
+    site.add_service("web", "2", info);
+    site.add_service("dns", "1", r#"{"username":"dcos_dns","group":"daemon"}"#);
+    site.monobloc(&["activate", "web--1", "dns--1"]);
+    site.assert_whole(&[("web", "1"), ("dns", "1")]);
+    assert_eq!(site.run(&["cat", "/proc/sys/net/core/somaxconn"]), "2222");
+    site.run(&["sh", "-c", "echo precious > /var/lib/dcos/web/data"]);
+    site.monobloc(&["activate", "web--2", "dns--1"]);
+    site.monobloc(&["rollback"]);
+    site.assert_whole(&[("web", "1"), ("dns", "1")]);
+}
+
+pub(crate) fn after_purge_the_host_is_what_it_was(suite: Suite, test: &str) {
+    let site = Site::new(suite, test);
+    let before = snapshot::of(&site);
+    install(&site);
+    assert!(!snapshot::differences(&before, &snapshot::of(&site)).is_empty());
+    site.monobloc(&["uninstall", "--purge"]);
+    let left = snapshot::differences(&before, &snapshot::of(&site));
+    assert!(left.is_empty(), "{}", left.join("\n"));
+}
+
+pub(crate) fn uninstall_keeps_state_and_its_users(suite: Suite, test: &str) {
+    let site = Site::new(suite, test);
+    let before = snapshot::of(&site);
+    install(&site);
+    let said = site.monobloc(&["uninstall"]);
+    assert!(said.contains("kept /var/lib/dcos/web"), "{said}");
+    assert!(said.contains("kept user dcos_web"), "{said}");
+    assert_eq!(site.run(&["cat", "/var/lib/dcos/web/data"]), "precious");
+    assert_eq!(site.run(&["stat", "-c", "%U", "/var/lib/dcos/web/data"]), "root");
+    assert!(!site.path("/etc/systemd/system/dcos.target").exists());
+    // Installed again it finds its state, and what was there before is still known as its own.
+    install(&site);
+    site.monobloc(&["uninstall", "--purge"]);
+    let left = snapshot::differences(&before, &snapshot::of(&site));
+    assert!(left.is_empty(), "{}", left.join("\n"));
+}

@@ -1,0 +1,102 @@
+//! Services start, go on, and come back after a boot.
+
+use local::{BOOT_MAX, Suite};
+
+use crate::site::{Package, Site};
+
+pub(crate) fn unchanged_units_keep_their_process(suite: Suite, test: &str) {
+    let site = Site::new(suite, test);
+    let info = r#"{"username":"dcos_web","state_directory":true}"#;
+    site.add_service("web", "1", info);
+    site.add_service("web", "2", info);
+    site.add_service("dns", "1", "{}");
+    site.add_service("old", "1", "{}");
+    site.monobloc(&["activate", "web--1", "dns--1", "old--1"]);
+    site.assert_whole(&[("web", "1"), ("dns", "1"), ("old", "1")]);
+    assert_eq!(site.run(&["stat", "-c", "%U %a", "/var/lib/dcos/web"]), "dcos_web 755");
+    let (web, dns) = (site.pid("web.service"), site.pid("dns.service"));
+    let plan = site.monobloc(&["activate", "--plan", "web--2", "dns--1"]);
+    assert!(plan.contains("stop old.service, web.service"), "{plan}");
+    assert!(plan.contains("start web.service"), "{plan}");
+    site.monobloc(&["activate", "web--2", "dns--1"]);
+    site.assert_whole(&[("web", "2"), ("dns", "1")]);
+    assert_eq!(site.pid("dns.service"), dns);
+    assert_ne!(site.pid("web.service"), web);
+    assert!(!site.is_active("old.service"));
+    assert!(!site.path("/etc/systemd/system/old.service").exists());
+    // Back, from disk, and again only what changed restarts.
+    site.monobloc(&["rollback"]);
+    site.assert_whole(&[("web", "1"), ("dns", "1"), ("old", "1")]);
+    assert_eq!(site.pid("dns.service"), dns);
+}
+
+pub(crate) fn boot_starts_setup_and_setup_the_rest(suite: Suite, test: &str) {
+    let site = Site::new(suite, test);
+    site.add_service("web", "1", "{}");
+    site.monobloc(&["activate", "web--1"]);
+    assert_eq!(site.run(&["systemctl", "is-enabled", "dcos-setup.service"]), "enabled");
+    // Nothing but setup starts it.
+    assert_eq!(site.run(&["systemctl", "is-enabled", "dcos.target"]), "static");
+    // Whatever happened to the units while the machine was off, boot makes them right first.
+    site.host().kill().unwrap();
+    fs_err::write(
+        site.path("/etc/systemd/system/web.service"),
+        "[Service]\nExecStart=/bin/false\n",
+    )
+    .unwrap();
+    fs_err::remove_file(site.path("/etc/systemd/system/dcos.target.wants/web.service")).unwrap();
+    site.boot();
+    site.assert_whole(&[("web", "1")]);
+    assert!(site.is_active("dcos-setup.service"));
+    let boots = site.host().boots();
+    site.host().reboot().unwrap();
+    site.host().wait_boots(boots + 1, BOOT_MAX).unwrap();
+    site.assert_whole(&[("web", "1")]);
+}
+
+pub(crate) fn without_systemd_all_but_services_works(suite: Suite, test: &str) {
+    let site = Site::new(suite, test);
+    site.add_service("web", "1", r#"{"username":"dcos_web","state_directory":true}"#);
+    // What tells that systemd runs is hidden.
+    let script = "mount -t tmpfs none /run/systemd && exec /monobloc/monobloc host activate web--1";
+    let output = site.host().exec(&["unshare", "--mount", "sh", "-c", script]).unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("nobody runs services here: start web.service yourself"), "{said}");
+    assert!(site.path("/etc/systemd/system/web.service").exists());
+    assert_eq!(site.run(&["stat", "-c", "%U", "/var/lib/dcos/web"]), "dcos_web");
+    assert!(!site.is_active("web.service"));
+    // Who has systemd after all boots into it.
+    site.host().reboot().unwrap();
+    site.host().wait_booted(BOOT_MAX).unwrap();
+    site.assert_whole(&[("web", "1")]);
+}
+
+pub(crate) fn the_program_that_boot_uses_comes_with_the_set(suite: Suite, test: &str) {
+    let site = Site::new(suite, test);
+    let tool = site.path("/opt/mesosphere/tool/monobloc");
+    let bring = |id: &str, script: &str| {
+        site.add(&Package { id, info: "{}", files: vec![("bin/monobloc", script, 0o755)] });
+    };
+    // It reads the host by asking the one who came before; its mark is that it is another file.
+    let good = "#!/bin/sh\nexec /monobloc/monobloc \"$@\"\n";
+    bring("monobloc--1", good);
+    bring("monobloc--2", "#!/bin/sh\necho too old to read this >&2\nexit 1\n");
+    site.add_service("web", "1", "{}");
+    site.monobloc(&["activate", "web--1"]);
+    assert_eq!(
+        fs_err::metadata(&tool).unwrap().len(),
+        fs_err::metadata(env!("CARGO_BIN_EXE_monobloc")).unwrap().len()
+    );
+    site.monobloc(&["activate", "web--1", "monobloc--1"]);
+    assert_eq!(fs_err::read_to_string(&tool).unwrap(), good);
+    let said = site.monobloc(&["activate", "web--1", "monobloc--2"]);
+    assert!(
+        said.contains("cannot read this host: failed with status 1: too old to read this"),
+        "{said}"
+    );
+    assert_eq!(fs_err::read_to_string(&tool).unwrap(), good);
+    site.host().reboot().unwrap();
+    site.host().wait_booted(BOOT_MAX).unwrap();
+    site.assert_whole(&[("web", "1")]);
+}

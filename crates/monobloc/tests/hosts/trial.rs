@@ -1,0 +1,103 @@
+//! What is bad goes back by itself.
+
+use local::{BOOT_MAX, Suite};
+
+use crate::site::{Package, Site};
+
+fn installed(suite: Suite, test: &str) -> Site {
+    let site = Site::new(suite, test);
+    site.add_service("web", "1", "{}");
+    site.add_service("web", "2", "{}");
+    site.add_service("dns", "1", "{}");
+    site.monobloc(&["activate", "web--1", "dns--1"]);
+    site
+}
+
+/// A package whose check never passes.
+fn add_check(site: &Site, seconds: u32) {
+    let info =
+        format!(r#"{{"checks":{{"well":{{"program":"check/well","within_seconds":{seconds}}}}}}}"#);
+    let files = vec![("check/well", "#!/bin/sh\necho the quorum is lost\nexit 7\n", 0o755)];
+    site.add(&Package { id: "checked--1", info: &info, files });
+}
+
+fn history(site: &Site) -> String {
+    site.monobloc(&["history"])
+}
+
+pub(crate) fn a_failing_check_goes_back_by_itself(suite: Suite, test: &str) {
+    let site = installed(suite, test);
+    add_check(&site, 1);
+    let dns = site.pid("dns.service");
+    let output = site.try_monobloc(&["activate", "web--2", "dns--1", "checked--1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let expected = "generation 2 failed its trial, generation 1 is live again: check `well` of \
+                    checked--1: failed with status 7";
+    assert!(said.contains(expected) && said.contains("the quorum is lost"), "{said}");
+    site.assert_whole(&[("web", "1"), ("dns", "1")]);
+    assert_eq!(site.pid("dns.service"), dns);
+    let history = history(&site);
+    assert!(history.contains("went back from generation 2 to 1"), "{history}");
+    assert!(history.contains("| the quorum is lost"), "{history}");
+}
+
+pub(crate) fn a_unit_that_dies_goes_back_by_itself(suite: Suite, test: &str) {
+    let site = installed(suite, test);
+    site.add_program("web", "3", "{}", "echo cannot bind >&2\nsleep 0.3\nexit 9");
+    // Restarted for ever, so that it is never failed; but it must stay up.
+    let info = r#"{"units":{"flap.service":{"stays_up_seconds":2}}}"#;
+    let unit = "[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestart=always\nRestartSec=0.1\n\
+                ExecStart=/bin/sleep 0.5\n";
+    let files = vec![("dcos.target.wants/flap.service", unit, 0o644)];
+    site.add(&Package { id: "flap--1", info, files });
+    let output = site.try_monobloc(&["activate", "web--3", "dns--1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("unit `web.service` is failed (failed, exit-code)"), "{said}");
+    assert!(said.contains("cannot bind"), "{said}");
+    site.assert_whole(&[("web", "1"), ("dns", "1")]);
+    let output = site.try_monobloc(&["activate", "--deadline", "6", "web--1", "dns--1", "flap--1"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("it was not confirmed within 6 s"), "{said}");
+    site.assert_whole(&[("web", "1"), ("dns", "1")]);
+}
+
+/// Begins an upgrade that is not confirmed for a long time, and returns when it is on trial.
+fn begin_long_trial(site: &Site, deadline: &str) {
+    add_check(site, 600);
+    // As a unit that is killed when the machine goes down: it has no time to go back itself.
+    let run = ["systemd-run", "--quiet", "--unit=upgrade", "--property=KillSignal=SIGKILL"];
+    let upgrade = ["/monobloc/monobloc", "host", "activate", "--deadline", deadline];
+    site.run(&[&run[..], &upgrade, &["web--2", "dns--1", "checked--1"]].concat());
+    site.eventually("the new service runs", || {
+        let is_live = site.live() == 2;
+        (is_live && site.is_active("web.service") && site.said("web.service") == "version 2")
+            .then_some(())
+    });
+}
+
+pub(crate) fn a_reboot_during_the_trial_goes_back(suite: Suite, test: &str) {
+    let site = installed(suite, test);
+    begin_long_trial(&site, "600");
+    site.host().reboot().unwrap();
+    site.host().wait_booted(BOOT_MAX).unwrap();
+    site.assert_whole(&[("web", "1"), ("dns", "1")]);
+    assert_eq!(site.live(), 1);
+    let history = history(&site);
+    let reason = "went back from generation 2 to 1: whoever tried it died, or the machine stopped";
+    assert!(history.contains(reason), "{history}");
+}
+
+pub(crate) fn a_killed_trial_goes_back_at_the_deadline(suite: Suite, test: &str) {
+    let site = installed(suite, test);
+    begin_long_trial(&site, "12");
+    site.run(&["systemctl", "kill", "--signal=KILL", "upgrade.service"]);
+    assert_eq!(site.live(), 2);
+    site.eventually("it went back", || (site.live() == 1).then_some(()));
+    site.eventually("it is settled", || {
+        (!site.path("/opt/mesosphere/trial.json").exists()).then_some(())
+    });
+    site.assert_whole(&[("web", "1"), ("dns", "1")]);
+}

@@ -1,0 +1,14 @@
+//! What Monobloc says over HTTP. Today that is the API of one host, as the reference had it.
+//!
+//! This crate knows the public calls of the others and nothing of how they do their work. It has the
+//! only async runtime: requests wait here, the work itself is synchronous and runs on threads of its
+//! own.
+
+pub mod host_api;
+mod listen;
+mod platform;
+mod server;
+mod work;
+
+pub use listen::{ListenError, Listener};
+pub use server::{StopLimits, serve};
