@@ -129,8 +129,11 @@ pub(crate) fn pkginfo(key: &PackageKey, component: &Component) -> PkgInfo {
         state_directory: info.state_directory,
         username: info.username.clone(),
         group: info.group.clone(),
+        units: info.units.clone(),
+        checks: info.checks.clone(),
+        state_format: info.state_format,
+        configuration: info.configuration,
         variant: Some(key.variant.clone()),
-        ..PkgInfo::default()
     }
 }
 

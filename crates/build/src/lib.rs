@@ -6,6 +6,7 @@
 
 mod bootstrap;
 pub mod cache;
+mod declared;
 pub mod event;
 mod explain;
 mod folder;
@@ -24,6 +25,7 @@ pub mod tree;
 mod worker;
 
 pub use bootstrap::{Bootstrap, BootstrapError};
+pub use declared::Undelivered;
 pub use graph::PackageSet;
 pub use identity::{Identity, IdentityError};
 pub use install_root::InstallRootError;

@@ -17,6 +17,7 @@ use package::{Cancel, durable, json};
 use serde_json::{Value, json};
 
 use crate::cache::{Cache, Record};
+use crate::declared::{self, Undelivered};
 use crate::event::{Event, How, Observer, Step};
 use crate::folder;
 use crate::graph;
@@ -82,6 +83,9 @@ pub enum WorkError {
     /// The result names a service in its settings that it does not have.
     #[error("`sysctl` names the service `{0}`, but the result has no file `{0}.service`")]
     NoService(String),
+    /// The result lacks what was said of it.
+    #[error("the result is not what `buildinfo.json` says:\n{}", .0.iter().map(|problem| format!("  {problem}")).collect::<Vec<_>>().join("\n"))]
+    Undelivered(Vec<Undelivered>),
     /// The script left nothing.
     #[error("the build script put nothing into `$PKG_PATH`")]
     Empty,
@@ -418,6 +422,14 @@ impl Worker<'_> {
         }
         if !conflicts.is_empty() {
             return Err(WorkError::Result(conflicts.into_iter().collect()));
+        }
+        let undelivered = declared::missing(&info, manifest, &self.tree.distribution);
+        if !undelivered.is_empty() {
+            return Err(WorkError::Undelivered(undelivered));
+        }
+        for path in declared::idle_checks(manifest) {
+            let message = format!("`{path}` is not executable, so that as a check it always fails");
+            self.observer.event(&Event::Warning { key, message: &message });
         }
         let services = manifest.services();
         match info.sysctl.keys().find(|service| !services.contains(service.as_str())) {

@@ -145,6 +145,31 @@ name!(
     }
 );
 
+name!(
+    /// The file name of a systemd unit, such as `etcd.service`.
+    UnitName,
+    "unit name",
+    "letters, digits and `:-_.@\\`, not starting with `.` or `-`, with an ending such as `.service`",
+    |text| {
+        text.len() <= 255
+            && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":-_.@\\".contains(&byte))
+            && !text.starts_with(['.', '-'])
+            && text.rsplit_once('.').is_some_and(|(_, ending)| !ending.is_empty())
+    }
+);
+
+name!(
+    /// What a check is called in its package.
+    CheckName,
+    "name of a check",
+    "letters, digits and `@._+-`, not starting with `.` or `-`",
+    |text| {
+        text.len() <= 255
+            && text.bytes().all(|byte| is_name_byte(byte) || byte == b'.' || byte == b'-')
+            && text.bytes().next().is_some_and(is_name_byte)
+    }
+);
+
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'@' | b'_' | b'+')
 }
@@ -309,6 +334,24 @@ mod tests {
         }
         for text in ["", "1a", "A", "a\n", "a b"] {
             assert!(text.parse::<GroupName>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn units_and_checks_have_plain_names() {
+        for text in ["etcd.service", "a@.timer", r"dev-disk\x2d1.mount", "a:b.socket"] {
+            assert!(text.parse::<UnitName>().is_ok(), "{text:?}");
+        }
+        for text in
+            ["", "etcd", ".service", "a.", "../a.service", "a b.service", "-a.service", "é.x"]
+        {
+            assert!(text.parse::<UnitName>().is_err(), "{text:?}");
+        }
+        for text in ["quorum", "http_200", "01-disk.sh"] {
+            assert!(text.parse::<CheckName>().is_ok(), "{text:?}");
+        }
+        for text in ["", "-x", ".x", "a/b", "a b", "a\n"] {
+            assert!(text.parse::<CheckName>().is_err(), "{text:?}");
         }
     }
 

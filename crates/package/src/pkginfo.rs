@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{GroupName, PackageId, PackageName, ParseIdError, RoleName, UserName, Variant};
+use crate::active::{self, VariableProblem};
+use crate::id::{CheckName, GroupName, PackageId, PackageName, ParseIdError, RoleName, UnitName};
+use crate::id::{UserName, Variant};
 use crate::json;
 use crate::path::PackagePath;
 
@@ -158,6 +160,28 @@ pub struct UnitInfo {
     pub stays_up_seconds: Option<u32>,
 }
 
+impl UnitInfo {
+    fn problem(&self, name: &str) -> Option<String> {
+        if let Err(error) = name.parse::<UnitName>() {
+            return Some(error.to_string());
+        }
+        if self.stays_up_seconds == Some(0) {
+            return Some(format!("unit `{name}`: `stays_up_seconds` is 0"));
+        }
+        let variables = self.reads.iter().flat_map(|reads| &reads.variables);
+        variables.into_iter().find_map(|variable| {
+            let problem = variable_problem(variable)?;
+            Some(format!("unit `{name}` reads `{}`: {problem}", variable.escape_debug()))
+        })
+    }
+}
+
+/// Why a unit cannot read a variable of this name, if so.
+pub fn variable_problem(variable: &str) -> Option<VariableProblem> {
+    // What the installation sets can be read.
+    active::variable_problem(variable, "").filter(|found| *found != VariableProblem::Reserved)
+}
+
 /// The configuration that a unit reads.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -198,6 +222,21 @@ impl CheckInfo {
         60
     }
 
+    fn problem(&self, name: &str) -> Option<String> {
+        if let Err(error) = name.parse::<CheckName>() {
+            return Some(error.to_string());
+        }
+        for (key, seconds) in
+            [("timeout_seconds", self.timeout_seconds), ("within_seconds", self.within_seconds)]
+        {
+            if seconds == 0 {
+                return Some(format!("check `{name}`: `{key}` is 0"));
+            }
+        }
+        let has_nul = self.arguments.iter().any(|argument| argument.contains('\0'));
+        has_nul.then(|| format!("check `{name}`: no argument can hold a NUL character"))
+    }
+
     /// The check that an executable in `check/` is when nothing is declared of it.
     pub fn plain(program: PackagePath) -> Self {
         Self {
@@ -236,7 +275,22 @@ impl PkgInfo {
     pub fn parse(bytes: &[u8]) -> Result<Self, PkgInfoError> {
         // Derived code would take a list for an object.
         let object: serde_json::Map<_, _> = serde_json::from_slice(bytes).map_err(PkgInfoError)?;
-        Self::deserialize(serde_json::Value::Object(object)).map_err(PkgInfoError)
+        let info = Self::deserialize(serde_json::Value::Object(object)).map_err(PkgInfoError)?;
+        match info.problem() {
+            None => Ok(info),
+            Some(problem) => Err(PkgInfoError(serde::de::Error::custom(problem))),
+        }
+    }
+
+    /// What a host could not work with. None of it is in packages of the reference.
+    fn problem(&self) -> Option<String> {
+        let mut problems = self.units.iter().filter_map(|(name, unit)| unit.problem(name));
+        let mut more = self.checks.iter().filter_map(|(name, check)| check.problem(name));
+        let format = self.state_format.filter(|format| format.readable_by > format.version);
+        problems.next().or_else(|| more.next()).or_else(|| {
+            let StateFormat { version, readable_by } = format?;
+            Some(format!("state format {version} cannot be readable by {readable_by}, a later one"))
+        })
     }
 
     /// Whether the files of the package `id` are the configuration of others: it says so, or its
@@ -279,6 +333,26 @@ mod tests {
     }
 
     #[test]
+    fn units_checks_and_formats_read_back_and_are_absent_where_they_are_not_used() {
+        let text = r#"{"checks":{"quorum":{"arguments":["-a"],"program":"bin/q","roles":["master"],
+            "timeout_seconds":5,"within_seconds":60}},"configuration":true,"state_directory":false,
+            "state_format":{"readable_by":1,"version":2},
+            "units":{"a.service":{"reads":{"files":["etc/a"],"variables":["A","PATH"]},
+            "stays_up_seconds":3},"b.timer":{"reads":{}},"c.socket":{}}}"#;
+        let info = PkgInfo::parse(text.as_bytes()).unwrap();
+        let plain: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&info.to_json()).unwrap(), plain);
+        assert_eq!(info.units["b.timer"].reads, Some(Reads::default()));
+        assert_eq!(info.units["c.socket"].reads, None);
+        // It is a part of ids: what does not use them must not change.
+        insta::assert_snapshot!(PkgInfo::default().to_json(), @r#"
+        {
+          "state_directory":false
+        }
+        "#);
+    }
+
+    #[test]
     fn wrong_values_are_errors_that_say_what_was_expected() {
         for (text, expected) in [
             (r"[]", "expected a map"),
@@ -289,6 +363,21 @@ mod tests {
             (r#"{"username":"root"}"#, "`root` is not a valid user name"),
             (r#"{"group":""}"#, "`` is not a valid group name"),
             (r#"{"state_directory":"yes"}"#, "expected a boolean"),
+            (r#"{"units":{"../a.service":{}}}"#, "is not a valid unit name"),
+            (r#"{"units":{"a.service":{"stays_up_seconds":0}}}"#, "`stays_up_seconds` is 0"),
+            (r#"{"units":{"a.service":{"reads":{"files":["/a"]}}}}"#, "it is absolute"),
+            (
+                r#"{"units":{"a.service":{"reads":{"variables":["A B"]}}}}"#,
+                "unit `a.service` reads",
+            ),
+            (r#"{"checks":{"a/b":{"program":"bin/a"}}}"#, "is not a valid name of a check"),
+            (r#"{"checks":{"a":{"program":"../a"}}}"#, "leads out"),
+            (r#"{"checks":{"a":{}}}"#, "missing field `program`"),
+            (r#"{"checks":{"a":{"program":"a","timeout_seconds":0}}}"#, "`timeout_seconds` is 0"),
+            (r#"{"checks":{"a":{"program":"a","within_seconds":0}}}"#, "`within_seconds` is 0"),
+            (r#"{"checks":{"a":{"program":"a","arguments":["\u0000"]}}}"#, "NUL"),
+            (r#"{"state_format":{"version":1,"readable_by":2}}"#, "cannot be readable by 2"),
+            (r#"{"configuration":"yes"}"#, "expected a boolean"),
         ] {
             let PkgInfoError(error) = PkgInfo::parse(text.as_bytes()).unwrap_err();
             assert!(error.to_string().contains(expected), "{text}: {error}");

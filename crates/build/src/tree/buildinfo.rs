@@ -1,19 +1,23 @@
 //! `buildinfo.json`: what one package is made of.
 
+use std::collections::BTreeMap;
+
 use camino::Utf8Path;
 use indexmap::IndexMap;
 use package::active;
 use package::diagnostic::Place;
 use package::distribution::Distribution;
 use package::id::{GroupName, PackageName, PackageVersion, UserName, Variant, VariantName};
-use package::pkginfo::{Require, Scalar, Sysctl};
+use package::pkginfo::{CheckInfo, Require, Scalar, StateFormat, Sysctl, UnitInfo};
 
 use super::document::{Fields, Node, Reader, Value};
-use super::source;
+use super::{operation, source};
 use crate::source::SourceSpec;
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 16] = [
     "build_script",
+    "checks",
+    "configuration",
     "docker",
     "environment",
     "group",
@@ -22,7 +26,9 @@ const KEYS: [&str; 12] = [
     "single_source",
     "sources",
     "state_directory",
+    "state_format",
     "sysctl",
+    "units",
     "username",
     "version_extra",
 ];
@@ -49,6 +55,14 @@ pub struct BuildInfo {
     pub username: Option<UserName>,
     /// That user's group.
     pub group: Option<GroupName>,
+    /// What is known of its units.
+    pub units: BTreeMap<String, UnitInfo>,
+    /// Checks with arguments or limits.
+    pub checks: BTreeMap<String, CheckInfo>,
+    /// The format of the state it keeps.
+    pub state_format: Option<StateFormat>,
+    /// Whether its files are the configuration of others.
+    pub configuration: bool,
     /// What stands before the hash in the version.
     pub version_extra: Option<PackageVersion>,
     /// Whether the build may use the network, which makes it impure.
@@ -91,6 +105,10 @@ pub(super) fn read(
         state_directory: flag(reader, fields, "state_directory"),
         username: fields.get("username").and_then(|node| reader.parse(node, "username")),
         group: fields.get("group").and_then(|node| reader.parse(node, "group")),
+        units: operation::read_units(reader, fields),
+        checks: operation::read_checks(reader, fields),
+        state_format: operation::read_state_format(reader, fields),
+        configuration: flag(reader, fields, "configuration"),
         version_extra: fields
             .get("version_extra")
             .and_then(|node| reader.parse(node, "version_extra")),

@@ -236,6 +236,20 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A whole number of at least `min`.
+    pub(crate) fn number(&mut self, node: &Node, what: &str, min: u32) -> Option<u32> {
+        let Value::Integer(number) = node.value else {
+            self.wrong_type(node, what, "a whole number");
+            return None;
+        };
+        let fitting = u32::try_from(number).ok().filter(|number| *number >= min);
+        if fitting.is_none() {
+            let message = format!("{what} is {number}, expected {min} to {}", u32::MAX);
+            self.error(&node.span, message, None);
+        }
+        fitting
+    }
+
     pub(crate) fn list<'n>(&mut self, node: &'n Node, what: &str) -> &'n [Node] {
         if let Value::List(items) = &node.value {
             return items;

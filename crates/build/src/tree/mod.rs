@@ -6,6 +6,7 @@ mod check;
 mod distribution;
 mod document;
 mod load;
+mod operation;
 mod source;
 mod treeinfo;
 

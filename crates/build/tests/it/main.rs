@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod declared;
 mod leftovers;
 mod pinned;
 mod sandbox;

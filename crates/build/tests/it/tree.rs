@@ -2,6 +2,7 @@
 
 mod buildinfo;
 mod distribution;
+mod operation;
 mod source;
 mod treeinfo;
 
@@ -316,12 +317,12 @@ fn mistakes_across_files_are_reported_with_those_inside_of_files() {
         ("treeinfo.json", r#"{"core_package_list": ["aa"]}"#),
         ("a/buildinfo.json", r#"{"requires": ["c"]}"#),
         ("a/build", ""),
-        ("b/buildinfo.json", r#"{"state": true}"#),
+        ("b/buildinfo.json", r#"{"state_dir": true}"#),
         ("b/build", ""),
     ];
     assert_snapshot!(mistakes(&files), @"
     a/buildinfo.json:1:15: there is no package `c` in the tree
-    b/buildinfo.json:1:2: unknown key `state` in buildinfo.json
+    b/buildinfo.json:1:2: unknown key `state_dir` in buildinfo.json
       help: did you mean `state_directory`?
     treeinfo.json:1:24: there is no package `aa` in the tree
       help: did you mean `a`?

@@ -13,6 +13,7 @@ use package::pkginfo::CheckInfo;
 use crate::generation::{self, Generation};
 use crate::host::{Host, HostError};
 use crate::observe::ObserveError;
+use crate::platform::process;
 use crate::roles;
 use crate::store::{Package, Store};
 
@@ -34,6 +35,14 @@ pub struct Check {
     pub timeout: Duration,
     /// How long after a switch it may go on failing.
     pub within: Duration,
+}
+
+impl Check {
+    /// Whether there is a file that nobody can execute, which the reference takes for no check.
+    pub fn is_no_program(&self) -> bool {
+        fs_err::metadata(&self.program)
+            .is_ok_and(|found| found.is_file() && !process::is_executable(&found))
+    }
 }
 
 /// The checks of `packages` for a host with these roles, sorted by package and name: every file in

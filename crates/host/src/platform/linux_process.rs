@@ -1,6 +1,8 @@
 //! Groups of processes, how they end, and pipes that nobody waits for, on Linux.
 
+use std::fs::Metadata;
 use std::io::{self, PipeReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus};
 
@@ -38,6 +40,11 @@ pub(crate) fn has_ended(child: &Child) -> io::Result<bool> {
         Err(Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether somebody may execute the file.
+pub(crate) fn is_executable(metadata: &Metadata) -> bool {
+    metadata.permissions().mode() & 0o111 != 0
 }
 
 /// The signal that ended a process.

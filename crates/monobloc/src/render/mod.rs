@@ -125,6 +125,12 @@ fn talk(style: Style, label: &str, message: &str) {
     drop(writeln!(anstream::stderr(), "{style}{label}:{style:#} {message}"));
 }
 
+/// A line that somebody else wrote, without what would move the cursor or change colours.
+pub(crate) fn plain(line: &str) -> String {
+    let stripped = anstream::adapter::strip_str(line).to_string();
+    stripped.chars().filter(|char| !char.is_control() || *char == '\t').collect()
+}
+
 /// `1 package`, `2 packages`.
 pub(crate) fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
@@ -141,4 +147,9 @@ pub(crate) fn seconds(took: Duration) -> String {
         0..60 => format!("{:.1} s", took.as_secs_f64()),
         seconds => format!("{} min {} s", seconds / 60, seconds % 60),
     }
+}
+
+/// A limit that somebody set.
+pub(crate) fn whole_seconds(limit: Duration) -> String {
+    plural(usize::try_from(limit.as_secs()).unwrap_or(usize::MAX), "second")
 }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod build;
+mod check;
 mod host;
 mod mistakes;
 mod mkpanda;

@@ -15,6 +15,9 @@ pub(crate) const SCRIPT: &str = "#!/bin/sh\nset -eu\nmkdir \"$PKG_PATH/bin\"\n\
 /// A script that says something and fails.
 pub(crate) const BROKEN: &str = "#!/bin/sh\necho 'looking for libz'\necho 'no libz' >&2\nexit 3\n";
 
+/// A file of a package: path, content and mode.
+pub(crate) type File<'a> = (&'a str, &'a str, u32);
+
 /// A folder of its own that is gone after the test; it is the working directory of the programs
 /// that the test runs. While it lives, snapshots have no paths, ids, sizes and times in them.
 pub(crate) struct TestEnv {
@@ -63,7 +66,7 @@ impl TestEnv {
     }
 
     /// Packs these files into `name`, with a `pkginfo.json`.
-    pub(crate) fn pack(&self, name: &str, files: &[(&str, &str, u32)]) {
+    pub(crate) fn pack(&self, name: &str, files: &[File<'_>]) {
         let folder = self.path("to-pack");
         write_files(&folder, &[("pkginfo.json", r#"{"requires":["base"],"variant":null}"#, 0o644)])
             .unwrap();

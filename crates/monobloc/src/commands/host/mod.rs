@@ -1,5 +1,6 @@
 //! `monobloc host`: what runs on each host, from its store of packages to the generation that is live.
 
+mod check;
 mod generations;
 mod history;
 mod serve;
@@ -86,6 +87,7 @@ enum HostCommand {
     Rollback(generations::RollbackArgs),
     Active(generations::ActiveArgs),
     Generations(generations::GenerationsArgs),
+    Check(check::CheckArgs),
     Setup(setup::SetupArgs),
     History(history::HistoryArgs),
     Uninstall(uninstall::UninstallArgs),
@@ -115,6 +117,7 @@ pub(crate) fn run(
         HostCommand::Rollback(arguments) => generations::rollback(&call, arguments),
         HostCommand::Active(arguments) => generations::active(&call, arguments),
         HostCommand::Generations(arguments) => generations::list(&call, arguments),
+        HostCommand::Check(arguments) => check::run(&call, arguments),
         HostCommand::Setup(arguments) => setup::run(&call, arguments),
         HostCommand::History(arguments) => history::run(&call, arguments),
         HostCommand::Uninstall(arguments) => uninstall::run(&call, arguments),

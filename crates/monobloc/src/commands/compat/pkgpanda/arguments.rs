@@ -20,6 +20,7 @@ Usage:
   pkgpanda remove ID... [options]
   pkgpanda setup [options]
   pkgpanda uninstall [options]
+  pkgpanda check [--list] [options]
 ";
 
 const TITLE: &str = "The packages of this host, under the name and with the words of the reference";
@@ -27,6 +28,7 @@ const TITLE: &str = "The packages of this host, under the name and with the word
 const OPTIONS: &str = "\
 Options:
   --config-dir=FOLDER      The roles and setup flags of this machine [default: /etc/mesosphere]
+  --list                   Only list the checks
   --no-systemd             Leave services alone
   --no-block-systemd       Do not wait until services are up
   --root=FOLDER            The install root [default: /opt/mesosphere]
@@ -71,17 +73,13 @@ pub(super) enum Command {
     Activate(Vec<String>),
     Swap(String),
     Active,
-    Fetch {
-        url: String,
-        ids: Vec<String>,
-    },
+    Fetch { url: String, ids: Vec<String> },
     Add(String),
     List,
     Remove(Vec<String>),
     Setup,
     Uninstall,
-    /// A command of the reference that this program does not have.
-    Absent(&'static str),
+    Check { list: bool },
 }
 
 /// A long option.
@@ -214,10 +212,7 @@ fn put_together(mut parts: Parts) -> Option<Call> {
         ("remove", 1..) => Command::Remove(words),
         ("setup", 0) => Command::Setup,
         ("uninstall", 0) => Command::Uninstall,
-        ("check", 0) => {
-            list = None;
-            Command::Absent("check")
-        }
+        ("check", 0) => Command::Check { list: list.take().is_some() },
         _ => return None,
     };
     let mut value = |name| take(&mut parts, name);
@@ -334,9 +329,9 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_are_absent_are_known() {
-        assert_eq!(call("check --list").command, Command::Absent("check"));
-        assert_eq!(call("check").command, Command::Absent("check"));
-        assert_eq!(call("uninstall").command, Command::Uninstall);
+    fn checks_are_run_or_listed() {
+        assert_eq!(call("check --list").command, Command::Check { list: true });
+        assert_eq!(call("check").command, Command::Check { list: false });
+        assert_eq!(wrong("check name"), None);
     }
 }

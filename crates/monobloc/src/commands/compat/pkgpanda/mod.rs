@@ -4,6 +4,7 @@
 //! change. Where the reference stops at the first problem, this tells all of them.
 
 mod arguments;
+mod check;
 mod problem;
 
 use std::collections::BTreeSet;
@@ -133,9 +134,7 @@ impl Work<'_> {
                 Ok(())
             }
             Command::Uninstall => self.uninstall(),
-            Command::Absent(command) => {
-                Err(Problems::other(format!("this program has no command `{command}`")))
-            }
+            Command::Check { list } => self.check(*list),
         }
     }
 

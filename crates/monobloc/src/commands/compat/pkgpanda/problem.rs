@@ -8,6 +8,7 @@ use host::setup::SetupError;
 use host::setup::late::LateError;
 use host::store::{RepositoryError, StoreError};
 use host::{ExecuteError, HostError, ObserveError};
+use package::Cancelled;
 use package::active::Conflict;
 use package::id::ParseIdError;
 
@@ -57,6 +58,11 @@ impl Problems {
         Self(vec![Problem { class: Class::Other, text: text.into() }])
     }
 
+    /// Something that was told already.
+    pub(super) fn told() -> Self {
+        Self(Vec::new())
+    }
+
     /// These packages cannot be active together.
     pub(super) fn conflicts(conflicts: &[Conflict]) -> Self {
         let problem =
@@ -100,6 +106,12 @@ impl From<Failure> for Problems {
 
 impl From<std::io::Error> for Problems {
     fn from(error: std::io::Error) -> Self {
+        Self::of(Class::Other, &error)
+    }
+}
+
+impl From<Cancelled> for Problems {
+    fn from(error: Cancelled) -> Self {
         Self::of(Class::Other, &error)
     }
 }
