@@ -50,7 +50,7 @@ pub struct Switching {
 
 impl Default for Switching {
     fn default() -> Self {
-        Self { force: false, wait: true, limit: Duration::from_secs(600) }
+        Self { force: false, wait: true, limit: Duration::from_mins(10) }
     }
 }
 

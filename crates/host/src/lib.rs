@@ -1,5 +1,5 @@
-//! What runs on a host: the store of packages, generations of them, and the one switch that makes a
-//! generation live.
+//! What runs on a host: the store of packages, generations of them, the one switch that makes a
+//! generation live, and everything on the machine that follows from it: services, users, state.
 //!
 //! Everything that changes a host is three functions: [`Host::observe`] reads, [`plan::plan`] decides
 //! without looking at anything else, [`Host::execute`] does what the plan says and decides nothing.

@@ -101,7 +101,8 @@ impl Host {
 
     fn remove_root(&self, mut receipt: Receipt, is_purge: bool) -> Result<Uninstalled, HostError> {
         let mut removed = Uninstalled { was_there: true, ..Uninstalled::default() };
-        let keeps = !is_purge && !(receipt.state.is_empty() && receipt.users.is_empty());
+        let has_state = !receipt.state.is_empty() || !receipt.users.is_empty();
+        let keeps = !is_purge && has_state;
         if is_purge && !self.paths.repository.starts_with(&self.paths.root) {
             for id in self.store.list()? {
                 self.store.remove(&id)?;
@@ -132,8 +133,10 @@ impl Host {
             })?;
             return Ok(removed);
         }
-        remove_file(&receipt_path)?;
+        // Without a receipt the root is still ours: so whoever was interrupted here can come again.
+        receipt.folders.insert(self.paths.root.clone());
         remove_file(&lock_path)?;
+        remove_file(&receipt_path)?;
         for folder in receipt.folders.iter().rev().filter(|folder| is_root(folder)) {
             removed.in_use.extend(remove_folder(folder)?);
         }

@@ -16,7 +16,7 @@ const WATCH: Duration = Duration::from_secs(3);
 /// How long an undeclared unit may take to start before nobody waits for it any more.
 const SETTLE: Duration = Duration::from_secs(10);
 /// How much longer than it must stay up a unit may take until it does.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How many lines of a log are kept.
 const LOG_LINES: usize = 20;
 

@@ -203,17 +203,13 @@ impl Host {
         let live = Generation::read(&self.paths, live)?;
         self.ensure_tool(machine)?;
         self.reconcile(machine, &live, job)?;
-        match &machine.services {
-            Some(services) => {
-                services.reload().map_err(HostError::Services)?;
-                let target = [self.distribution.target()];
-                services.start(&target, self.switching.wait).map_err(HostError::Services)
-            }
-            None => {
-                self.tell_what_to_start(&live, job);
-                Ok(())
-            }
-        }
+        let Some(services) = &machine.services else {
+            self.tell_what_to_start(&live, job);
+            return Ok(());
+        };
+        services.reload().map_err(HostError::Services)?;
+        let target = [self.distribution.target()];
+        services.start(&target, self.switching.wait).map_err(HostError::Services)
     }
 
     fn unschedule(&self, machine: &Machine) {

@@ -149,6 +149,11 @@ fn the_texts_of_a_generation_are_those_of_its_packages() {
       }
     }
     "#);
+}
+
+#[test]
+fn the_install_root_shows_the_live_generation() {
+    let world = small();
     insta::assert_snapshot!(
         listing(world.root(), &["packages", "generations", "log"], false),
         @"

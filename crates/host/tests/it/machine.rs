@@ -1,5 +1,7 @@
 //! What a host makes of its machine, and how it switches while services run.
 
+use std::fmt::Write as _;
+
 use host::HostError;
 use host::plan::{PlanError, Step, Wanted};
 use insta::assert_snapshot;
@@ -19,6 +21,15 @@ fn add(fake: &Fake, id: &str, info: &str, more: &[File<'_>]) {
     fake.world.add(id, info, &files);
 }
 
+/// A host on which one service runs that asks for everything.
+fn one_service() -> Fake {
+    let fake = Fake::new();
+    let info = r#"{"username":"dcos_a","state_directory":true,"sysctl":{"a":{"net.core.somaxconn":4096}}}"#;
+    add(&fake, "a--1", info, &[]);
+    fake.world.activate(&["a--1"]).unwrap();
+    fake
+}
+
 fn two_services() -> Fake {
     let fake = Fake::new();
     add(&fake, "a--1", "{}", &[]);
@@ -36,10 +47,7 @@ fn machine(fake: &Fake) -> String {
 
 #[test]
 fn the_machine_becomes_what_the_live_generation_says() {
-    let fake = Fake::new();
-    let info = r#"{"username":"dcos_a","state_directory":true,"sysctl":{"a":{"net.core.somaxconn":4096}}}"#;
-    add(&fake, "a--1", info, &[]);
-    fake.world.activate(&["a--1"]).unwrap();
+    let fake = one_service();
     assert_snapshot!(machine(&fake), @"
     0755 etc/
     0755 etc/profile.d/
@@ -84,6 +92,11 @@ fn the_machine_becomes_what_the_live_generation_says() {
     start a.service dcos.target
     unschedule dcos-trial
     ");
+}
+
+#[test]
+fn everything_outside_the_install_root_is_in_the_receipt() {
+    let fake = one_service();
     let receipt = fs_err::read_to_string(fake.world.host.paths.receipt()).unwrap();
     let receipt = receipt.replace(fake.world.top.as_str(), "TOP");
     let boot = fs_err::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -184,7 +197,7 @@ fn a_unit_restarts_for_what_it_reads_and_for_nothing_else() {
         ("config--1", "lib--2"),
     ] {
         let plan = fake.world.host.plan(&set(config, lib), &crate::world::Noon).unwrap();
-        changes += &format!("{config} {lib}: {}\n", plan.restarts().0.join(" "));
+        writeln!(changes, "{config} {lib}: {}", plan.restarts().0.join(" ")).unwrap();
     }
     assert_snapshot!(changes, @"
     config--1 lib--1: 

@@ -79,7 +79,10 @@ impl Observer for HostProgress {
                 self.say(&format!("generation {generation} is confirmed"));
             }
             Event::StartByHand { units } => {
-                self.say(&format!("nobody runs services here: start {} yourself", units.join(", ")))
+                self.say(&format!(
+                    "nobody runs services here: start {} yourself",
+                    units.join(", ")
+                ));
             }
             Event::Live { generation } => self.say(&format!("generation {generation} is live")),
             Event::Warning { message } => {

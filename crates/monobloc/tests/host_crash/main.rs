@@ -100,7 +100,7 @@ fn survives_faults(operation: &Operation) {
     let faults = [
         (Errno::ENOSPC, Calls::Changes, "No space left on device"),
         (Errno::EIO, Calls::All, "Input/output error"),
-        (Errno::EACCES, Calls::All, "Permission denied"),
+        (Errno::EACCES, Calls::Changes, "Permission denied"),
         (Errno::EMFILE, Calls::All, "Too many open files"),
     ];
     for (errno, calls, text) in faults {
@@ -179,6 +179,40 @@ fn what_can_be_seen_changes_by_one_call_and_that_is_a_rename() {
         }
     }
     assert_eq!(changes, ["rename .tmp-current -> current"]);
+}
+
+/// Killed at any moment, or told an error, it can be run again, and `setup` does not undo it.
+#[test]
+fn an_uninstall_that_was_interrupted_is_finished_by_whoever_comes_next() {
+    let operation = operations::uninstall();
+    let (world, root) = (&operation.world, &operation.world.root);
+    // The install root itself goes.
+    let watched = &world.folder;
+    let base = Disk::read(watched).unwrap();
+    for n in 0.. {
+        let killed = trace::kill_at(&operation.program, watched, n).unwrap();
+        let is_begun = fs_err::read_to_string(root.join("receipt.json"))
+            .is_ok_and(|receipt| receipt.contains(r#""removing":"purge""#));
+        if is_begun && n % 2 == 0 {
+            world.setup(root).unwrap();
+        } else {
+            assert!(operation.command().output().unwrap().status.success());
+        }
+        assert!(!root.exists(), "killed at {n}: {:?}", killed.hit);
+        base.write(watched, Roots::Keep).unwrap();
+        if killed.hit.is_none() {
+            break;
+        }
+        let failed =
+            trace::fail_at(&operation.program, watched, n, Errno::EIO, Calls::All).unwrap();
+        if !failed.status.success() {
+            let stderr = String::from_utf8_lossy(&failed.stderr);
+            assert!(stderr.contains("error: "), "{stderr}");
+            assert!(operation.command().output().unwrap().status.success());
+        }
+        assert!(!root.exists(), "failed at {n}: {:?}", failed.hit);
+        base.write(watched, Roots::Keep).unwrap();
+    }
 }
 
 impl Known {

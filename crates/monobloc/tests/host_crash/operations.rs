@@ -102,6 +102,12 @@ pub(crate) fn collect() -> Operation {
     Operation { changes_nothing_live: true, ..operation }
 }
 
+pub(crate) fn uninstall() -> Operation {
+    let world = upgraded();
+    world.activate(&["a--2", "c--1"]);
+    Operation::new(world, &["uninstall", "--purge"])
+}
+
 /// Makes the install root what the reference would have made of the same packages: real folders and
 /// files instead of links into a generation.
 fn as_the_reference_makes_it(world: &World, ids: &[&str]) {

@@ -3,7 +3,6 @@
 //! Each test has a host of its own: made for it, gone after it.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![cfg(unix)]
 
 mod power;
 mod removal;

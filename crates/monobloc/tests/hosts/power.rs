@@ -14,8 +14,8 @@ const NEW: [(&str, &str); 3] = [("web", "2"), ("dns", "1"), ("come", "1")];
 const OLD_SET: [&str; 3] = ["web--1", "dns--1", "gone--1"];
 const NEW_SET: [&str; 3] = ["web--2", "dns--1", "come--1"];
 
-fn installed(suite: Suite, test: &str) -> Site {
-    let site = Site::new(suite, test);
+fn installed(release: Suite, test: &str) -> Site {
+    let site = Site::new(release, test);
     for (name, version) in [("web", "1"), ("web", "2"), ("dns", "1"), ("gone", "1"), ("come", "1")]
     {
         let info = format!(r#"{{"username":"dcos_{name}","state_directory":true}}"#);
@@ -55,8 +55,8 @@ fn duration(work: impl FnOnce()) -> Duration {
     begun.elapsed()
 }
 
-pub(crate) fn cuts_during_an_upgrade(suite: Suite, test: &str) {
-    let site = installed(suite, test);
+pub(crate) fn cuts_during_an_upgrade(release: Suite, test: &str) {
+    let site = installed(release, test);
     let whole = duration(|| activate(&site, &NEW_SET, &[]));
     let arguments = [&["activate"], &NEW_SET[..]].concat();
     let mut news = 0;
@@ -71,8 +71,8 @@ pub(crate) fn cuts_during_an_upgrade(suite: Suite, test: &str) {
     assert!(news < CUTS, "no cut came before the upgrade was confirmed");
 }
 
-pub(crate) fn cuts_during_a_rollback(suite: Suite, test: &str) {
-    let site = installed(suite, test);
+pub(crate) fn cuts_during_a_rollback(release: Suite, test: &str) {
+    let site = installed(release, test);
     activate(&site, &NEW_SET, &["--no-block-systemd"]);
     let whole = duration(|| drop(site.monobloc(&["rollback", "1"])));
     let mut news = 0;

@@ -20,8 +20,8 @@ fn install(site: &Site) {
     site.assert_whole(&[("web", "1"), ("dns", "1")]);
 }
 
-pub(crate) fn after_purge_the_host_is_what_it_was(suite: Suite, test: &str) {
-    let site = Site::new(suite, test);
+pub(crate) fn after_purge_the_host_is_what_it_was(release: Suite, test: &str) {
+    let site = Site::new(release, test);
     let before = snapshot::of(&site);
     install(&site);
     assert!(!snapshot::differences(&before, &snapshot::of(&site)).is_empty());
@@ -30,8 +30,8 @@ pub(crate) fn after_purge_the_host_is_what_it_was(suite: Suite, test: &str) {
     assert!(left.is_empty(), "{}", left.join("\n"));
 }
 
-pub(crate) fn uninstall_keeps_state_and_its_users(suite: Suite, test: &str) {
-    let site = Site::new(suite, test);
+pub(crate) fn uninstall_keeps_state_and_its_users(release: Suite, test: &str) {
+    let site = Site::new(release, test);
     let before = snapshot::of(&site);
     install(&site);
     let said = site.monobloc(&["uninstall"]);

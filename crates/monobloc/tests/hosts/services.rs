@@ -4,8 +4,8 @@ use local::{BOOT_MAX, Suite};
 
 use crate::site::{Package, Site};
 
-pub(crate) fn unchanged_units_keep_their_process(suite: Suite, test: &str) {
-    let site = Site::new(suite, test);
+pub(crate) fn unchanged_units_keep_their_process(release: Suite, test: &str) {
+    let site = Site::new(release, test);
     let info = r#"{"username":"dcos_web","state_directory":true}"#;
     site.add_service("web", "1", info);
     site.add_service("web", "2", info);
@@ -30,8 +30,8 @@ pub(crate) fn unchanged_units_keep_their_process(suite: Suite, test: &str) {
     assert_eq!(site.pid("dns.service"), dns);
 }
 
-pub(crate) fn boot_starts_setup_and_setup_the_rest(suite: Suite, test: &str) {
-    let site = Site::new(suite, test);
+pub(crate) fn boot_starts_setup_and_setup_the_rest(release: Suite, test: &str) {
+    let site = Site::new(release, test);
     site.add_service("web", "1", "{}");
     site.monobloc(&["activate", "web--1"]);
     assert_eq!(site.run(&["systemctl", "is-enabled", "dcos-setup.service"]), "enabled");
@@ -54,8 +54,8 @@ pub(crate) fn boot_starts_setup_and_setup_the_rest(suite: Suite, test: &str) {
     site.assert_whole(&[("web", "1")]);
 }
 
-pub(crate) fn without_systemd_all_but_services_works(suite: Suite, test: &str) {
-    let site = Site::new(suite, test);
+pub(crate) fn without_systemd_all_but_services_works(release: Suite, test: &str) {
+    let site = Site::new(release, test);
     site.add_service("web", "1", r#"{"username":"dcos_web","state_directory":true}"#);
     // What tells that systemd runs is hidden.
     let script = "mount -t tmpfs none /run/systemd && exec /monobloc/monobloc host activate web--1";
@@ -72,8 +72,8 @@ pub(crate) fn without_systemd_all_but_services_works(suite: Suite, test: &str) {
     site.assert_whole(&[("web", "1")]);
 }
 
-pub(crate) fn the_program_that_boot_uses_comes_with_the_set(suite: Suite, test: &str) {
-    let site = Site::new(suite, test);
+pub(crate) fn the_program_that_boot_uses_comes_with_the_set(release: Suite, test: &str) {
+    let site = Site::new(release, test);
     let tool = site.path("/opt/mesosphere/tool/monobloc");
     let bring = |id: &str, script: &str| {
         site.add(&Package { id, info: "{}", files: vec![("bin/monobloc", script, 0o755)] });

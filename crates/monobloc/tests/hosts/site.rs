@@ -30,12 +30,12 @@ pub(crate) struct Package<'a> {
 
 impl Site {
     /// A host of this release. `test` names it, so that what a killed run left can be removed.
-    pub(crate) fn new(suite: Suite, test: &str) -> Self {
+    pub(crate) fn new(release: Suite, test: &str) -> Self {
         let packages = tempfile::tempdir().unwrap();
         let folder = Utf8Path::from_path(packages.path()).unwrap();
         let program = Utf8PathBuf::from(env!("CARGO_BIN_EXE_monobloc"));
         let name = format!("{:.2}{:08x}", test, fnv(test));
-        let host = HostSpec::new("h1", suite)
+        let host = HostSpec::new("h1", release)
             .bind(program.parent().unwrap(), "/monobloc")
             .bind(folder, PACKAGES);
         let machine = Machine::default();

@@ -4,8 +4,8 @@ use local::{BOOT_MAX, Suite};
 
 use crate::site::{Package, Site};
 
-fn installed(suite: Suite, test: &str) -> Site {
-    let site = Site::new(suite, test);
+fn installed(release: Suite, test: &str) -> Site {
+    let site = Site::new(release, test);
     site.add_service("web", "1", "{}");
     site.add_service("web", "2", "{}");
     site.add_service("dns", "1", "{}");
@@ -25,8 +25,8 @@ fn history(site: &Site) -> String {
     site.monobloc(&["history"])
 }
 
-pub(crate) fn a_failing_check_goes_back_by_itself(suite: Suite, test: &str) {
-    let site = installed(suite, test);
+pub(crate) fn a_failing_check_goes_back_by_itself(release: Suite, test: &str) {
+    let site = installed(release, test);
     add_check(&site, 1);
     let dns = site.pid("dns.service");
     let output = site.try_monobloc(&["activate", "web--2", "dns--1", "checked--1"]);
@@ -42,8 +42,8 @@ pub(crate) fn a_failing_check_goes_back_by_itself(suite: Suite, test: &str) {
     assert!(history.contains("| the quorum is lost"), "{history}");
 }
 
-pub(crate) fn a_unit_that_dies_goes_back_by_itself(suite: Suite, test: &str) {
-    let site = installed(suite, test);
+pub(crate) fn a_unit_that_dies_goes_back_by_itself(release: Suite, test: &str) {
+    let site = installed(release, test);
     site.add_program("web", "3", "{}", "echo cannot bind >&2\nsleep 0.3\nexit 9");
     // Restarted for ever, so that it is never failed; but it must stay up.
     let info = r#"{"units":{"flap.service":{"stays_up_seconds":2}}}"#;
@@ -78,8 +78,8 @@ fn begin_long_trial(site: &Site, deadline: &str) {
     });
 }
 
-pub(crate) fn a_reboot_during_the_trial_goes_back(suite: Suite, test: &str) {
-    let site = installed(suite, test);
+pub(crate) fn a_reboot_during_the_trial_goes_back(release: Suite, test: &str) {
+    let site = installed(release, test);
     begin_long_trial(&site, "600");
     site.host().reboot().unwrap();
     site.host().wait_booted(BOOT_MAX).unwrap();
@@ -90,8 +90,8 @@ pub(crate) fn a_reboot_during_the_trial_goes_back(suite: Suite, test: &str) {
     assert!(history.contains(reason), "{history}");
 }
 
-pub(crate) fn a_killed_trial_goes_back_at_the_deadline(suite: Suite, test: &str) {
-    let site = installed(suite, test);
+pub(crate) fn a_killed_trial_goes_back_at_the_deadline(release: Suite, test: &str) {
+    let site = installed(release, test);
     begin_long_trial(&site, "12");
     site.run(&["systemctl", "kill", "--signal=KILL", "upgrade.service"]);
     assert_eq!(site.live(), 2);
