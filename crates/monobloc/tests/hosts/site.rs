@@ -13,7 +13,7 @@ const PROGRAM: &str = "/monobloc/monobloc";
 const PACKAGES: &str = "/packages";
 
 /// How long anything on a host may take.
-const LIMIT: Duration = Duration::from_secs(120);
+const LIMIT: Duration = Duration::from_mins(2);
 
 pub(crate) struct Site {
     cluster: Guard,
