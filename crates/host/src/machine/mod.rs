@@ -10,6 +10,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use package::distribution::Distribution;
 
 pub use accounts::{Account, Accounts, NewUser, Shadow};
+pub(crate) use services::is_own;
 pub use services::{Services, State, Systemd, UnitState};
 
 /// The part of the machine that an installation derives from its live generation.

@@ -16,8 +16,8 @@ pub trait Services: Debug + Send + Sync {
     fn start(&self, units: &[String], wait: bool) -> io::Result<()>;
     /// Forgets how units failed that are gone.
     fn forget(&self, units: &[String]);
-    /// Restarts or ends the unit that this process is a part of, some time after this returns.
-    fn replace_own(&self, unit: &str, start_again: bool) -> io::Result<()>;
+    /// Stops units that this process is a part of, and starts others, some time after this returns.
+    fn replace_own(&self, stop: &[String], start: &[String]) -> io::Result<()>;
     /// Reads the unit files again.
     fn reload(&self) -> io::Result<()>;
     /// How units are now.
@@ -54,6 +54,12 @@ pub enum State {
     Failed,
 }
 
+/// Whether this process is a part of the unit, or of the service that it triggers.
+pub(crate) fn is_own(unit: &str) -> bool {
+    let stem = unit.rsplit_once('.').map_or(unit, |(stem, _)| stem);
+    platform::runs_in_unit(unit) || platform::runs_in_unit(&format!("{stem}.service"))
+}
+
 /// What `systemctl stop` says when it does not know a unit.
 const NOT_LOADED: i32 = 5;
 
@@ -73,9 +79,15 @@ impl Systemd {
 impl Services for Systemd {
     fn stop(&self, units: &[String]) -> io::Result<()> {
         // Whoever stops themselves does not come to start anything.
-        let units: Vec<String> =
-            units.iter().filter(|unit| !platform::runs_in_unit(unit)).cloned().collect();
-        if units.is_empty() {
+        let units: Vec<String> = units.iter().filter(|unit| !is_own(unit)).cloned().collect();
+        let is_running = |states: BTreeMap<String, UnitState>| {
+            states.values().any(|unit| matches!(unit.state, State::Up | State::Starting))
+        };
+        if !is_running(self.states(&units)?) {
+            return Ok(());
+        }
+        let is_done = together("Conflicts", &units, true)? && !is_running(self.states(&units)?);
+        if is_done {
             return Ok(());
         }
         let output = systemctl(&["stop", "--"], &units)?;
@@ -86,7 +98,7 @@ impl Services for Systemd {
     }
 
     fn start(&self, units: &[String], wait: bool) -> io::Result<()> {
-        if units.is_empty() {
+        if units.is_empty() || together("Wants", units, wait)? {
             return Ok(());
         }
         let arguments: &[&str] =
@@ -107,14 +119,22 @@ impl Services for Systemd {
         }
     }
 
-    fn replace_own(&self, unit: &str, start_again: bool) -> io::Result<()> {
-        let what = if start_again { "restart" } else { "stop" };
-        let output = systemctl(&[what, "--no-block", "--"], &[unit.to_owned()])?;
-        if output.status.success() {
-            Ok(())
-        } else {
-            Err(problem(&format!("systemctl {what}"), &output))
-        }
+    fn replace_own(&self, stop: &[String], start: &[String]) -> io::Result<()> {
+        // What triggers a service is there before it.
+        let (services, triggers): (Vec<_>, Vec<_>) =
+            start.iter().partition(|unit| unit.ends_with(".service"));
+        let steps = [("stop", stop.iter().collect()), ("start", triggers), ("start", services)];
+        let steps = steps.into_iter().filter(|(_, units)| !units.is_empty());
+        let commands = steps.map(|(what, units)| {
+            let units: Vec<String> = units.iter().map(|unit| format!("'{unit}'")).collect();
+            format!("systemctl {what} -- {}", units.join(" "))
+        });
+        let script = commands.collect::<Vec<_>>().join("; ");
+        let output = Command::new("systemd-run")
+            .args(["--quiet", "--collect", "--no-block", "--", "sh", "-c", &script])
+            .output()
+            .map_err(|error| missing("systemd-run", &error))?;
+        if output.status.success() { Ok(()) } else { Err(problem("systemd-run", &output)) }
     }
 
     fn reload(&self) -> io::Result<()> {
@@ -170,6 +190,22 @@ impl Services for Systemd {
         let timer = [format!("{name}.timer")];
         drop(systemctl(&["stop", "--quiet", "--"], &timer));
     }
+}
+
+/// Starts or stops units in one step, so that they come and go in the order they ask for: a unit that
+/// wants them, or conflicts with them, and does nothing. Asked for one by one, a service could be up
+/// before its own socket. `false`: that was refused, as when one of them is about to restart.
+fn together(relation: &str, units: &[String], wait: bool) -> io::Result<bool> {
+    let names = units.join(" ");
+    let wait = if wait { "--wait" } else { "--no-block" };
+    let output = Command::new("systemd-run")
+        .args(["--quiet", "--collect", wait, "--property=Type=oneshot"])
+        .arg(format!("--property={relation}={names}"))
+        .arg(format!("--property=After={names}"))
+        .args(["--", "true"])
+        .output()
+        .map_err(|error| missing("systemd-run", &error))?;
+    Ok(output.status.success())
 }
 
 /// One paragraph of `systemctl show`.

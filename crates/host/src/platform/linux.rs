@@ -2,6 +2,7 @@
 
 use std::fs::Permissions;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
 
 use camino::Utf8Path;
@@ -94,26 +95,40 @@ pub(crate) fn boot_id() -> String {
 }
 
 /// Gives a folder and all in it to a user; the folder itself last, so that whoever is interrupted
-/// begins again. Links are not followed.
+/// begins again. No link below it is followed, whoever puts one there meanwhile: everything is reached
+/// from the folder it is in.
 pub(crate) fn give_to(folder: &Utf8Path, uid: u32) -> io::Result<()> {
-    let mut folders = vec![folder.to_owned()];
-    let mut at = 0;
-    while at < folders.len() {
-        for entry in folders[at].read_dir_utf8()? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                folders.push(entry.path().to_owned());
-            } else {
-                own(entry.path(), uid)?;
-            }
-        }
-        at += 1;
-    }
-    folders.iter().rev().try_for_each(|folder| own(folder, uid))
+    let owner = Some(rustix::fs::Uid::from_raw(uid));
+    let opened = fs_err::File::open(folder)?.into_parts().0.into();
+    give_inside(&opened, owner)
+        .and_then(|()| Ok(rustix::fs::fchown(&opened, owner, None)?))
+        .map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot give away `{folder}`: {error}"))
+        })
 }
 
-fn own(path: &Utf8Path, uid: u32) -> io::Result<()> {
-    fs_err::os::unix::fs::lchown(path, Some(uid), None)
+fn give_inside(folder: &OwnedFd, owner: Option<rustix::fs::Uid>) -> io::Result<()> {
+    for entry in rustix::fs::Dir::read_from(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        match rustix::fs::openat(folder, name, flags, Mode::empty()) {
+            Ok(inner) => {
+                give_inside(&inner, owner)?;
+                rustix::fs::fchown(&inner, owner, None)?;
+            }
+            // Not a folder.
+            Err(rustix::io::Errno::NOTDIR | rustix::io::Errno::LOOP) => {
+                let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+                rustix::fs::chownat(folder, name, owner, None, flags)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// Whether this process was started by the service manager as a part of `unit`.

@@ -7,7 +7,7 @@ use crate::check::{self, Check};
 use crate::event::Event;
 use crate::generation::Generation;
 use crate::host::{Host, Job};
-use crate::machine::{Services, State, UnitState};
+use crate::machine::{Services, State, UnitState, is_own};
 
 /// How often units are looked at.
 const POLL: Duration = Duration::from_millis(250);
@@ -43,12 +43,12 @@ struct Watched {
 }
 
 impl Host {
-    /// Decides whether `generation`, whose units were just started, is good.
+    /// Decides whether `generation`, of whose units `started` just were, is good.
     pub(crate) fn judge(
         &self,
         services: &dyn Services,
         generation: &Generation,
-        has_started_units: bool,
+        started: &[String],
         limit: Duration,
         job: &Job<'_>,
     ) -> Result<(), Failed> {
@@ -63,7 +63,7 @@ impl Host {
         });
         let mut waiting: Vec<&Check> = checks.iter().collect();
         let mut watched = watched(generation);
-        let watch = if has_started_units { WATCH } else { Duration::ZERO };
+        let watch = if started.is_empty() { Duration::ZERO } else { WATCH };
         loop {
             let states = services.states(&units).map_err(|error| Failed::new(error.to_string()))?;
             fail_on_failed_units(services, &states)?;
@@ -73,7 +73,7 @@ impl Host {
             let is_starting = states.values().any(|unit| unit.state == State::Starting);
             let is_settled = elapsed >= watch && (!is_starting || elapsed >= SETTLE);
             if waiting.is_empty() && watched.is_empty() && is_settled {
-                return Ok(());
+                return fail_on_closed_units(services, started, &states);
             }
             if let Some(unit) = watched.iter().find(|unit| elapsed > unit.needed + PATIENCE) {
                 let (name, seconds) = (&unit.name, unit.needed.as_secs());
@@ -170,4 +170,23 @@ fn fail_on_failed_units(
             Err(Failed { reason, log: services.log(name, LOG_LINES) })
         }
     }
+}
+
+/// What only waits for others, a socket or a timer, does not end by itself: one that was started and
+/// is not up could not be.
+fn fail_on_closed_units(
+    services: &dyn Services,
+    started: &[String],
+    states: &BTreeMap<String, UnitState>,
+) -> Result<(), Failed> {
+    let waits = |name: &str| {
+        [".socket", ".timer", ".path"].iter().any(|ending| name.ends_with(ending)) && !is_own(name)
+    };
+    for name in started.iter().filter(|name| waits(name)) {
+        if let Some(unit) = states.get(name).filter(|unit| unit.state == State::Down) {
+            let reason = format!("unit `{name}` is {}", unit.words);
+            return Err(Failed { reason, log: services.log(name, LOG_LINES) });
+        }
+    }
+    Ok(())
 }

@@ -8,9 +8,8 @@ use crate::execute::ExecuteError;
 use crate::generation::{self, Generation};
 use crate::history::What;
 use crate::host::{Host, HostError, Job};
-use crate::machine::Machine;
+use crate::machine::{Machine, is_own};
 use crate::plan::{Plan, Step};
-use crate::platform;
 
 impl Host {
     /// Confirms a switch, or undoes it.
@@ -80,9 +79,9 @@ impl Host {
         let Some(services) = &machine.services else {
             return Ok(());
         };
-        let has_started = !plan.restarts().1.is_empty();
+        let (_, started) = plan.restarts();
         let judged = match Generation::read(&self.paths, trial.to) {
-            Ok(live) => self.judge(&**services, &live, has_started, self.switching.limit, job),
+            Ok(live) => self.judge(&**services, &live, started, self.switching.limit, job),
             Err(error) => Err(Failed::new(package::causes(&error).join(": "))),
         };
         match judged {
@@ -103,10 +102,14 @@ impl Host {
         self.update_tool(machine, &live, job);
         match &machine.services {
             Some(services) => {
-                // The unit that we are a part of was left alone until now.
-                if let Some(own) = own_unit(plan.restarts()) {
-                    let is_wanted = live.running.units.contains_key(own);
-                    services.replace_own(own, is_wanted).map_err(HostError::Services)?;
+                // What we are a part of ourselves was left alone until now.
+                let (stopped, started) = plan.restarts();
+                let own = |units: &[String]| -> Vec<String> {
+                    units.iter().filter(|unit| is_own(unit)).cloned().collect()
+                };
+                let (stop, start) = (own(stopped), own(started));
+                if !(stop.is_empty() && start.is_empty()) {
+                    services.replace_own(&stop, &start).map_err(HostError::Services)?;
                 }
             }
             None => self.tell_what_to_start(&live, job),
@@ -225,10 +228,4 @@ impl Host {
             job.observer.event(&Event::StartByHand { units: &units });
         }
     }
-}
-
-/// The unit that this process is a part of, if it is one of those that are stopped or started.
-fn own_unit<'a>((stopped, started): (&'a [String], &'a [String])) -> Option<&'a str> {
-    let mut units = stopped.iter().chain(started);
-    units.find(|unit| platform::runs_in_unit(unit)).map(String::as_str)
 }

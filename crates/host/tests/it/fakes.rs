@@ -80,8 +80,8 @@ impl Services for Manager {
 
     fn forget(&self, _: &[String]) {}
 
-    fn replace_own(&self, unit: &str, _: bool) -> io::Result<()> {
-        self.call(format!("replace {unit}"));
+    fn replace_own(&self, stop: &[String], start: &[String]) -> io::Result<()> {
+        self.call(format!("replace {} by {}", stop.join(" "), start.join(" ")));
         Ok(())
     }
 

@@ -36,6 +36,7 @@ on_releases! {
     boot_starts_setup_and_setup_the_rest = crate::services::boot_starts_setup_and_setup_the_rest;
     without_systemd_all_but_services_works = crate::services::without_systemd_all_but_services_works;
     the_program_that_boot_uses_comes_with_the_set = crate::services::the_program_that_boot_uses_comes_with_the_set;
+    the_api_is_served_through_a_socket_of_systemd = crate::services::the_api_is_served_through_a_socket_of_systemd;
     a_failing_check_goes_back_by_itself = crate::trial::a_failing_check_goes_back_by_itself;
     a_unit_that_dies_goes_back_by_itself = crate::trial::a_unit_that_dies_goes_back_by_itself;
     a_reboot_during_the_trial_goes_back = crate::trial::a_reboot_during_the_trial_goes_back;

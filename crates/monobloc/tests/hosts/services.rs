@@ -100,3 +100,38 @@ pub(crate) fn the_program_that_boot_uses_comes_with_the_set(release: Suite, test
     site.host().wait_booted(BOOT_MAX).unwrap();
     site.assert_whole(&[("web", "1")]);
 }
+
+pub(crate) fn the_api_is_served_through_a_socket_of_systemd(release: Suite, test: &str) {
+    let site = Site::new(release, test);
+    site.add_service("web", "1", "{}");
+    site.add_service("web", "2", "{}");
+    // The API is a unit of the set that it changes.
+    let socket = "[Socket]\nListenStream=/run/api.sock\nSocketMode=0600\n";
+    let service =
+        |note: &str| format!("# {note}\n[Service]\nExecStart=/monobloc/monobloc host serve\n");
+    for version in ["1", "2"] {
+        let text = service(version);
+        let files = vec![
+            ("dcos.target.wants/api.socket", socket, 0o644),
+            ("dcos.target.wants/api.service", &text, 0o644),
+        ];
+        site.add(&Package { id: &format!("api--{version}"), info: "{}", files });
+    }
+    site.monobloc(&["activate", "web--1", "api--1"]);
+    let ask = |arguments: &[&str]| {
+        let curl = ["curl", "--silent", "--show-error", "--unix-socket", "/run/api.sock"];
+        site.run(&[&curl[..], arguments].concat())
+    };
+    assert_eq!(ask(&["http://host/active/"]), r#"["api--1","web--1"]"#);
+    let api = site.pid("api.service");
+    // Both change; the one who does it is restarted when it is done.
+    let put = ["--request", "PUT", "--header", "Content-Type: application/json", "--data"];
+    let set = [r#"["web--2","api--2"]"#, "--write-out", "%{http_code}", "http://host/active/"];
+    assert_eq!(ask(&[&put[..], &set].concat()), "204");
+    site.eventually("the API is another process", || {
+        let pid = site.pid("api.service");
+        (pid != 0 && pid != api).then_some(())
+    });
+    assert_eq!(ask(&["http://host/active/"]), r#"["api--2","web--2"]"#);
+    assert_eq!(site.said("web.service"), "version 2");
+}
