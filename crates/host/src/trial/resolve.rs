@@ -165,7 +165,8 @@ impl Host {
                 self.go_back(machine, trial.to, good, reason, &[], job)
             }
             _ => {
-                self.settle(machine, job)?;
+                let other = if live == Some(trial.to) { trial.from } else { Some(trial.to) };
+                self.settle(machine, other, job)?;
                 Trial::forget(&self.paths)?;
                 self.unschedule(machine);
                 Ok(())
@@ -191,15 +192,21 @@ impl Host {
         generation::switch(&self.paths, Some(bad), good)?;
         let (reason, log) = (reason.to_owned(), log.to_vec());
         self.note(What::Returned { from: bad, to: good, reason, log }, job);
-        self.settle(machine, job)?;
+        self.settle(machine, Some(bad), job)?;
         Trial::forget(&self.paths)?;
         self.unschedule(machine);
         job.observer.event(&Event::Live { generation: good });
         Ok(())
     }
 
-    /// Makes the machine what the live generation says, and starts it.
-    pub(crate) fn settle(&self, machine: &Machine, job: &Job<'_>) -> Result<(), HostError> {
+    /// Makes the machine what the live generation says, and starts it: the target, and the units that
+    /// were stopped for `other`.
+    pub(crate) fn settle(
+        &self,
+        machine: &Machine,
+        other: Option<u64>,
+        job: &Job<'_>,
+    ) -> Result<(), HostError> {
         let Some(live) = generation::live(&self.paths)? else {
             return Ok(());
         };
@@ -211,8 +218,14 @@ impl Host {
             return Ok(());
         };
         services.reload().map_err(HostError::Services)?;
-        let target = [self.distribution.target()];
-        services.start(&target, self.switching.wait).map_err(HostError::Services)
+        let mut start = match other.map(|other| Generation::read(&self.paths, other)) {
+            Some(Ok(other)) => live.running.units_not_in(&other.running),
+            // It was never written.
+            Some(Err(_)) => live.running.units.keys().cloned().collect(),
+            None => Vec::new(),
+        };
+        start.push(self.distribution.target());
+        services.start(&start, self.switching.wait).map_err(HostError::Services)
     }
 
     fn unschedule(&self, machine: &Machine) {

@@ -223,7 +223,7 @@ fn a_failed_unit_brings_the_old_generation_back() {
     start a.service c.service
     stop a.service c.service
     reload
-    start dcos.target
+    start a.service b.service dcos.target
     unschedule dcos-trial
     ");
     assert!(!fake.world.host.paths.trial().exists());

@@ -110,10 +110,10 @@ pub(crate) fn the_api_is_served_through_a_socket_of_systemd(release: Suite, test
     let service =
         |note: &str| format!("# {note}\n[Service]\nExecStart=/monobloc/monobloc host serve\n");
     for version in ["1", "2"] {
-        let text = service(version);
+        let unit = service(version);
         let files = vec![
             ("dcos.target.wants/api.socket", socket, 0o644),
-            ("dcos.target.wants/api.service", &text, 0o644),
+            ("dcos.target.wants/api.service", &unit, 0o644),
         ];
         site.add(&Package { id: &format!("api--{version}"), info: "{}", files });
     }
