@@ -4,12 +4,15 @@
 
 mod add;
 mod adoption;
+mod any_change;
+mod audit;
 mod collect;
 mod conflicts;
 mod fetch;
 mod generation;
 mod history;
 mod late;
+mod machine;
 mod plan;
 mod processes;
 mod setup;
