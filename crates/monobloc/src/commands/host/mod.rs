@@ -1,5 +1,6 @@
 //! `monobloc host`: what runs on each host, from its store of packages to the generation that is live.
 
+mod audit;
 mod generations;
 mod history;
 mod setup;
@@ -85,6 +86,8 @@ enum HostCommand {
     Rollback(generations::RollbackArgs),
     Active(generations::ActiveArgs),
     Generations(generations::GenerationsArgs),
+    Audit(audit::AuditArgs),
+    Repair(audit::RepairArgs),
     Setup(setup::SetupArgs),
     History(history::HistoryArgs),
     Uninstall(uninstall::UninstallArgs),
@@ -113,6 +116,8 @@ pub(crate) fn run(
         HostCommand::Rollback(arguments) => generations::rollback(&call, arguments),
         HostCommand::Active(arguments) => generations::active(&call, arguments),
         HostCommand::Generations(arguments) => generations::list(&call, arguments),
+        HostCommand::Audit(arguments) => audit::audit(&call, arguments),
+        HostCommand::Repair(arguments) => audit::repair(&call, arguments),
         HostCommand::Setup(arguments) => setup::run(&call, arguments),
         HostCommand::History(arguments) => history::run(&call, arguments),
         HostCommand::Uninstall(arguments) => uninstall::run(&call, arguments),
