@@ -5,6 +5,7 @@
 
 mod activate;
 mod archive;
+mod audit;
 mod measure;
 mod noop;
 
@@ -22,6 +23,8 @@ enum Bench {
     Activate(activate::Args),
     /// Packing and unpacking, against tar and zstd
     Archive(archive::Args),
+    /// Auditing 30,000 files and a gigabyte, against `sha256sum`
+    Audit(audit::Args),
     /// A build that has nothing to do, over a tree of 81 packages
     Noop(noop::Args),
 }
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
     let result = match Bench::parse() {
         Bench::Activate(args) => activate::run(&args),
         Bench::Archive(args) => archive::run(&args),
+        Bench::Audit(args) => audit::run(&args),
         Bench::Noop(args) => noop::run(&args),
     };
     match result {

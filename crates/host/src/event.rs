@@ -69,6 +69,13 @@ pub enum Event<'a> {
         /// Their names.
         units: &'a [&'a str],
     },
+    /// What is there is being compared with what should be.
+    Auditing {
+        /// Bytes that were read.
+        done_bytes: u64,
+        /// Bytes of all.
+        total_bytes: u64,
+    },
     /// Something to know that stops nothing.
     Warning {
         /// In words.

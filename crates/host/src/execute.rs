@@ -257,7 +257,7 @@ impl Host {
     /// Puts the link `NAME -> current/NAME` where something else is, in one step where the file
     /// system can do that. What the reference made is removed; what somebody put there is kept, from
     /// the first moment under a name that nothing cleans up.
-    fn replace(&self, name: &str, job: &Job<'_>) -> io::Result<()> {
+    pub(crate) fn replace(&self, name: &str, job: &Job<'_>) -> io::Result<()> {
         let root: &Utf8Path = &self.paths.root;
         let place = root.join(name);
         let is_made = self.is_made(name, &place)?;
@@ -282,7 +282,7 @@ impl Host {
     }
 
     /// A path for what stands at `name` and is not ours.
-    fn name_to_keep(&self, name: &str) -> io::Result<Utf8PathBuf> {
+    pub(crate) fn name_to_keep(&self, name: &str) -> io::Result<Utf8PathBuf> {
         let mut number = 1;
         loop {
             let ending = if number == 1 { String::new() } else { format!("-{number}") };

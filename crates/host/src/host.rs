@@ -126,6 +126,8 @@ pub enum HostError {
     Failed { generation: u64, reason: String, log: Vec<String> },
     #[error("this installation is being removed; finish that with `uninstall`")]
     Removing,
+    #[error("this host is being changed again and again; audit it when that has ended")]
+    Changing,
     #[error("the service manager did not do what was asked")]
     Services(#[source] io::Error),
     #[error(transparent)]
@@ -261,7 +263,7 @@ impl Host {
     }
 
     /// The texts of the units of a generation that is not written yet.
-    fn texts_of(&self, layout: &Layout) -> BTreeMap<String, String> {
+    pub(crate) fn texts_of(&self, layout: &Layout) -> BTreeMap<String, String> {
         let folder = format!("{}/", self.distribution.units_folder());
         let files = layout.files.iter();
         let units = files.filter_map(|(path, text)| {
@@ -442,6 +444,7 @@ impl Host {
             generation::discard(&self.paths, *number)?;
         }
         self.store.remove(id)?;
+        self.forget_inputs(id)?;
         if !users.is_empty() {
             self.note(What::Collected { generations: users, packages: vec![id.clone()] }, job);
         }
@@ -487,6 +490,7 @@ impl Host {
             if !used.contains(&id) {
                 job.cancel.check()?;
                 self.store.remove(&id)?;
+                self.forget_inputs(&id)?;
                 collected.packages.push(id);
             }
         }

@@ -6,6 +6,7 @@
 //! This crate knows nothing of other hosts and says nothing to anybody: what happens is told to an
 //! [`event::Observer`], what went wrong is an error.
 
+pub mod audit;
 pub mod check;
 pub mod derived;
 pub mod event;

@@ -3,6 +3,7 @@
 use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use package::PackageId;
 use package::distribution::Distribution;
 
 /// The places of one installation.
@@ -69,6 +70,11 @@ impl Paths {
     /// The copy of this program that boot and rollback use.
     pub fn tool(&self) -> Utf8PathBuf {
         self.root.join("tool/monobloc")
+    }
+
+    /// What a package that was made on this host was made of.
+    pub fn late(&self, id: &PackageId) -> Utf8PathBuf {
+        self.root.join("late").join(format!("{id}.json"))
     }
 
     /// Says that people make the users of this machine, not programs.

@@ -357,7 +357,7 @@ fn reuse<'a>(
     }
 }
 
-fn lay_out(
+pub(crate) fn lay_out(
     host: &Host,
     observed: &Observed,
     ids: &BTreeSet<PackageId>,

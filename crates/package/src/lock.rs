@@ -49,6 +49,37 @@ impl Lock {
         }
     }
 
+    /// Waits until nobody holds the lock at `path` alone; `wait` is called once if somebody does.
+    /// Writes nothing, so that whoever may only read can ask.
+    pub fn wait_until_free(
+        path: &Utf8Path,
+        cancel: &Cancel,
+        wait: &dyn Fn(),
+    ) -> Result<(), LockError> {
+        let mut is_told = false;
+        while Self::is_held(path)? {
+            cancel.check()?;
+            if !std::mem::replace(&mut is_told, true) {
+                wait();
+            }
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
+    /// Whether somebody holds the lock at `path` alone.
+    pub fn is_held(path: &Utf8Path) -> io::Result<bool> {
+        let file = match fs_err::File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            file => file?,
+        };
+        match file.file().try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(TryLockError::WouldBlock) => Ok(true),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+
     fn when_free(
         path: &Utf8Path,
         cancel: &Cancel,

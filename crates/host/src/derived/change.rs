@@ -88,13 +88,26 @@ pub fn changes(
     receipt: &Receipt,
     manual_users: &Utf8Path,
 ) -> Result<Vec<Change>, Vec<DeriveError>> {
+    match possible(derived, found, receipt, manual_users) {
+        (changes, problems) if problems.is_empty() => Ok(changes),
+        (_, problems) => Err(problems),
+    }
+}
+
+/// What can be done so that `found` becomes `derived`, and everything that is in the way.
+pub(crate) fn possible(
+    derived: &Derived,
+    found: &Found,
+    receipt: &Receipt,
+    manual_users: &Utf8Path,
+) -> (Vec<Change>, Vec<DeriveError>) {
     let mut steps = Steps { derived, found, receipt, changes: Vec::new(), problems: Vec::new() };
     steps.remove();
     steps.files();
     steps.users(manual_users);
     steps.state();
     steps.settings();
-    if steps.problems.is_empty() { Ok(steps.changes) } else { Err(steps.problems) }
+    (steps.changes, steps.problems)
 }
 
 struct Steps<'a> {

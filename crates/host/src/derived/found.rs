@@ -74,7 +74,10 @@ impl Found {
         let mut found = Self {
             manual_users: fs_err::exists(paths.manual_users())?,
             boot: platform::boot_id(),
-            wanted: store::entries(&derived.wants)?.into_iter().collect(),
+            wanted: match store::entries(&derived.wants) {
+                Err(error) if is_absence(&error) => BTreeSet::new(),
+                names => names?.into_iter().collect(),
+            },
             ..Self::default()
         };
         let of_wants = found

@@ -19,6 +19,7 @@ use crate::host::Host;
 use crate::machine::Machine;
 use crate::paths::Paths;
 
+pub(crate) use change::possible;
 pub use change::{Change, DeriveError, changes};
 pub use found::{Found, FoundEntry};
 pub use reconcile::ReconcileError;

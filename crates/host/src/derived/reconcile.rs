@@ -8,7 +8,7 @@ use package::durable;
 use package::id::UserName;
 
 use super::found::setting_path;
-use super::{Change, DeriveError, Derived, Found, changes, setup_unit};
+use super::{Change, DeriveError, Derived, Found, possible, setup_unit};
 use crate::event::Event;
 use crate::generation::Generation;
 use crate::host::{Host, Job};
@@ -48,12 +48,24 @@ impl Host {
         generation: &Generation,
         texts: &BTreeMap<String, String>,
     ) -> Result<Vec<Change>, ReconcileError> {
+        match self.possible(machine, generation, texts)? {
+            (changes, problems) if problems.is_empty() => Ok(changes),
+            (_, problems) => Err(ReconcileError::Derive(problems)),
+        }
+    }
+
+    /// The same, without what is in the way, which is told apart.
+    pub(crate) fn possible(
+        &self,
+        machine: &Machine,
+        generation: &Generation,
+        texts: &BTreeMap<String, String>,
+    ) -> Result<(Vec<Change>, Vec<DeriveError>), ReconcileError> {
         let receipt = Receipt::read(&self.paths)?;
         let derived = Derived::of(self, machine, generation, texts);
         let found = Found::look(&derived, &receipt, machine, &self.paths)
             .map_err(ReconcileError::of("look at the machine"))?;
-        changes(&derived, &found, &receipt, &self.paths.manual_users())
-            .map_err(ReconcileError::Derive)
+        Ok(possible(&derived, &found, &receipt, &self.paths.manual_users()))
     }
 
     /// The texts of the unit files of a generation on disk.

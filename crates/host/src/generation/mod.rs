@@ -13,6 +13,7 @@ use package::id::RoleName;
 use package::{PackageId, Sha256};
 use serde::{Deserialize, Serialize};
 
+use crate::host::Host;
 use crate::paths::{GENERATIONS, Paths};
 use crate::store;
 use crate::versioned::{self, FormatError};
@@ -79,6 +80,29 @@ impl Generation {
     /// Reads the content of a `generation.json`; `path` names it in messages.
     pub fn parse(path: &Utf8Path, bytes: &[u8]) -> Result<Self, FormatError> {
         versioned::parse(path, bytes, FORMAT)
+    }
+
+    /// The record of a generation whose own was lost, as far as the rest of the host tells it; what
+    /// it asks of the machine follows when it is laid out.
+    pub(crate) fn rebuilt(
+        host: &Host,
+        number: u64,
+        (packages, unverified): (BTreeMap<PackageId, Sha256>, BTreeSet<PackageId>),
+        roles: BTreeSet<RoleName>,
+        (created, from): (Timestamp, Option<u64>),
+    ) -> Self {
+        Self {
+            format: FORMAT,
+            number,
+            distribution: host.distribution.name.clone(),
+            packages,
+            unverified,
+            roles,
+            repository: host.paths.repository.clone(),
+            from,
+            created,
+            running: Running::default(),
+        }
     }
 
     /// Reads the record of a generation.

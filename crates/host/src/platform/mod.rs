@@ -6,6 +6,9 @@ mod os;
 #[cfg(unix)]
 #[path = "linux_process.rs"]
 pub(crate) mod process;
+#[cfg(unix)]
+#[path = "linux_tree.rs"]
+pub(crate) mod tree;
 
 pub(crate) use os::{
     boot_id, create_folders, exchange, give_to, mode_and_owner, runs_in_unit, set_mode, symlink,

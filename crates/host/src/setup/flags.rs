@@ -26,7 +26,7 @@ pub(super) fn read(path: &Utf8Path) -> io::Result<Option<Vec<u8>>> {
 }
 
 /// The same as text, without blanks around it.
-pub(super) fn read_text(path: &Utf8Path) -> io::Result<Option<String>> {
+pub(crate) fn read_text(path: &Utf8Path) -> io::Result<Option<String>> {
     let Some(bytes) = read(path)? else {
         return Ok(None);
     };

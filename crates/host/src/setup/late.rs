@@ -5,13 +5,16 @@ use std::collections::BTreeMap;
 use std::io;
 
 use camino::Utf8Path;
-use package::PackageId;
-use package::manifest::MANIFEST;
+use package::digest::Sha256;
+use package::manifest::{Entry, MANIFEST, Manifest, Mode};
 use package::path::{PackagePath, PathError};
 use package::pkginfo::PKGINFO;
-use serde::Deserialize;
+use package::{PackageId, durable};
+use serde::{Deserialize, Serialize};
 
+use crate::host::Host;
 use crate::store::MADE_MANIFEST;
+use crate::versioned::{self, FormatError};
 use crate::{platform, store};
 
 /// What stands before and after the name of a value.
@@ -19,7 +22,10 @@ const START: &str = "LATE_BIND_PLACEHOLDER_START_";
 const END: &str = "_LATE_BIND_PLACEHOLDER_END";
 
 /// The only version that such a package can have.
-const VERSION: &str = "setup";
+pub(crate) const VERSION: &str = "setup";
+
+/// The version of the record that this program writes, and the newest that it reads.
+const FORMAT: u32 = 1;
 
 /// Files are not larger than this together with their values.
 const SIZE_MAX_BYTES: usize = 64 << 20;
@@ -56,6 +62,86 @@ pub struct BoundFile {
     pub content: String,
     /// Its permission bits.
     pub mode: u32,
+}
+
+/// What a package was made of, kept so that it can be made again. Values may be secret: only the owner
+/// of the installation reads them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Inputs {
+    format: u32,
+    package: PackageId,
+    /// The text that came from the repository.
+    pub(crate) template: String,
+    /// The values that it asks for.
+    values: BTreeMap<String, String>,
+}
+
+impl Inputs {
+    /// The inputs of the package that `config` names.
+    pub(crate) fn new(template: &[u8], config: &LateConfig) -> Result<Self, LateError> {
+        let template = String::from_utf8(template.to_vec())
+            .map_err(|error| LateError::Package(error.to_string()))?;
+        let (package, values) = (config.late_bound_package_id.clone(), config.bound_values.clone());
+        let all = Self { format: FORMAT, package, template, values };
+        // What is not asked for need not be kept, unless the template only hides that it asks.
+        let mut asked = all.clone();
+        asked.values.retain(|name, _| all.template.contains(&format!("{START}{name}{END}")));
+        Ok(if asked.files().ok() == all.files().ok() { asked } else { all })
+    }
+
+    /// Reads the content of a record; `path` names it in messages.
+    pub(crate) fn parse(path: &Utf8Path, bytes: &[u8]) -> Result<Self, FormatError> {
+        versioned::parse(path, bytes, FORMAT)
+    }
+
+    /// The files of the package.
+    pub(crate) fn files(&self) -> Result<BTreeMap<PackagePath, BoundFile>, LateError> {
+        let config = LateConfig {
+            late_bound_package_id: self.package.clone(),
+            bound_values: self.values.clone(),
+        };
+        bind(self.template.as_bytes(), &config)
+    }
+}
+
+impl Host {
+    /// Writes down what a package is made of; when this returns it lasts.
+    pub(super) fn record_inputs(&self, inputs: &Inputs) -> io::Result<()> {
+        use std::io::Write as _;
+        let path = self.paths.late(&inputs.package);
+        let folder = path.parent().unwrap_or(&self.paths.root);
+        platform::create_folders(folder)?;
+        platform::set_mode(folder, 0o700)?;
+        durable::sweep(folder)?;
+        // A temporary file is private from its first moment on.
+        let mut file = durable::create_beside(&path)?;
+        file.write_all(serde_json::to_string(inputs)?.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(&path).map_err(|error| error.error)?;
+        durable::sync_directory(folder)?;
+        durable::sync_directory(&self.paths.root)
+    }
+
+    /// Forgets what a package was made of that is gone.
+    pub(crate) fn forget_inputs(&self, id: &PackageId) -> io::Result<()> {
+        match fs_err::remove_file(self.paths.late(id)) {
+            Err(error) if crate::paths::is_absence(&error) => Ok(()),
+            removed => removed,
+        }
+    }
+}
+
+/// The manifest of a package of these files.
+pub(crate) fn manifest(files: &BTreeMap<PackagePath, BoundFile>) -> Manifest {
+    let mut entries = BTreeMap::new();
+    for (path, BoundFile { content, mode }) in files {
+        for above in std::iter::successors(path.parent(), PackagePath::parent) {
+            entries.insert(above, Entry::Directory { mode: Mode::new(0o755) });
+        }
+        let (size, sha256) = (content.len() as u64, Sha256::of(content.as_bytes()));
+        entries.insert(path.clone(), Entry::File { mode: Mode::new(*mode), size, sha256 });
+    }
+    Manifest::new(entries).expect("every folder above a file was put in, and no reserved name is")
 }
 
 /// Why late configuration cannot be used.
@@ -176,7 +262,7 @@ fn fill(
 }
 
 /// Writes the files to the new folder `folder`, with the modes they ask for, whatever the umask is.
-pub(super) fn write(folder: &Utf8Path, files: &BTreeMap<PackagePath, BoundFile>) -> io::Result<()> {
+pub(crate) fn write(folder: &Utf8Path, files: &BTreeMap<PackagePath, BoundFile>) -> io::Result<()> {
     fs_err::create_dir(folder)?;
     platform::set_mode(folder, 0o755)?;
     for (path, file) in files {

@@ -15,7 +15,7 @@ use crate::generation;
 use crate::host::{Host, HostError, HostLock, Job};
 use crate::plan::{Plan, Wanted};
 use crate::store::{self, Repository, Trust};
-use late::LateConfig;
+use late::{Inputs, LateConfig};
 
 pub use error::SetupError;
 
@@ -138,8 +138,9 @@ impl Host {
         let id = &config.late_bound_package_id;
         let path = format!("packages/{}/{id}.dcos_config", id.name());
         let bytes = repository.text(&path, &self.store.scratch()?, job.cancel)?;
-        let files = late::bind(&bytes, config)
-            .map_err(|source| SetupError::Late { path: path.into(), source })?;
+        let unusable = |source| SetupError::Late { path: path.clone().into(), source };
+        let files = late::bind(&bytes, config).map_err(unusable)?;
+        let inputs = Inputs::new(&bytes, config).map_err(unusable)?;
         let _locks = self.store.work_on(id, job.cancel, job.observer)?;
         let staging = Staging::of(&self.store.path(id))?;
         let folder = staging.path();
@@ -148,6 +149,7 @@ impl Host {
         if self.store.contains(id)? {
             let (made, known) = (self.store.digest_at(folder, id)?, self.store.digest(id)?);
             if made == known {
+                self.record_inputs(&inputs)?;
                 return Ok(id.clone());
             }
             let used = self.generations()?.iter().any(|found| found.packages.contains_key(id));
@@ -156,6 +158,8 @@ impl Host {
             }
             self.store.remove(id)?;
         }
+        // First: there is no package of which nobody knows what it was made of.
+        self.record_inputs(&inputs)?;
         self.store.publish(id, &staging)?;
         Ok(id.clone())
     }

@@ -1,7 +1,7 @@
 //! From an archive to a package of the store.
 
 use camino::{Utf8Path, Utf8PathBuf};
-use package::archive::{self, Format, UnpackOptions, Unpacked};
+use package::archive::{self, Format, UnpackError, UnpackOptions, Unpacked};
 use package::durable::Staging;
 use package::manifest::MANIFEST;
 use package::sign::PublicKey;
@@ -110,7 +110,13 @@ impl Store {
         let staging = Staging::of(&self.path(id))?;
         let folder = staging.path();
         let options = UnpackOptions { expected, cancel: cancel.clone(), ..Default::default() };
-        let Unpacked { manifest, verified } = archive::unpack(archive, folder, &options)?;
+        let Unpacked { manifest, verified } = match archive::unpack(archive, folder, &options) {
+            // Without one it must be what its own manifest, made of what arrives, then tells.
+            Err(UnpackError::NoManifest(_)) if trust.key.is_none() => {
+                archive::unpack(archive, folder, &UnpackOptions { expected: None, ..options })?
+            }
+            unpacked => unpacked?,
+        };
         if !verified {
             if manifest.get(MADE_MANIFEST).is_some() {
                 return Err(StoreError::Reserved { archive: archive.to_owned() });
@@ -127,13 +133,29 @@ impl Store {
         if let Some(problem) = package.name_problem() {
             return Err(wrong(problem));
         }
+        if let Some(expected) = trust.digest.filter(|expected| *expected != package.digest) {
+            let found = package.digest;
+            return Err(wrong(format!("its content digest is {found}, expected {expected}")));
+        }
         self.publish(id, &staging)
     }
 
-    /// Makes a complete folder the package `id`.
+    /// Makes a complete folder the package `id`, in the place of whatever is there.
     pub(crate) fn publish(&self, id: &PackageId, staging: &Staging) -> Result<(), StoreError> {
+        let place = self.path(id);
         platform::sync_file_system(staging.path())?;
-        Ok(durable::rename(staging.path(), &self.path(id))?)
+        if fs_err::symlink_metadata(&place).is_err() {
+            return Ok(durable::rename(staging.path(), &place)?);
+        }
+        // What is damaged goes with the staging folder.
+        if !platform::exchange(staging.path(), &place)? {
+            let damaged = self.folder.join(format!("{}damaged-{id}", durable::TEMPORARY));
+            durable::remove_tree(&damaged)?;
+            fs_err::rename(&place, &damaged)?;
+            fs_err::rename(staging.path(), &place)?;
+            durable::remove_tree(&damaged)?;
+        }
+        Ok(durable::sync_directory(&self.folder)?)
     }
 }
 

@@ -140,6 +140,23 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Gets a package and puts it in the place of what is there under its name.
+    pub(crate) fn renew(
+        &self,
+        repository: &Repository,
+        id: &PackageId,
+        trust: &Trust,
+        cancel: &Cancel,
+        observer: &dyn Observer,
+    ) -> Result<(), StoreError> {
+        let _locks = self.work_on(id, cancel, observer)?;
+        Fetching { store: self, repository, trust, cancel, observer }.any_ending(id)?;
+        observer.event(&Event::Stored { id, already: false });
+        Ok(())
+    }
+}
+
 /// One request for packages.
 #[derive(Clone, Copy)]
 struct Fetching<'a> {

@@ -213,7 +213,7 @@ fn a_digest_must_be_the_one_that_is_expected() {
     world.add_archive(&archive, &trust(manifest.digest())).unwrap();
     let foreign = raw(&world, "b--1.tar.xz", &[("./pkginfo.json", "{}")]);
     let error = world.add_archive(&foreign, &trust(manifest.digest())).unwrap_err();
-    insta::assert_snapshot!(world.said(&error), @"`TOP/archives/b--1.tar.xz` has no `manifest.json` as its first entry: it cannot be verified");
+    insta::assert_snapshot!(world.said(&error), @"`TOP/archives/b--1.tar.xz` is not package `b--1`: its content digest is ea8d3df015db2292df41ce94cefff83b7b24228f19b6ec989c6c8c3557d48297, expected 35a7488f3dc26d7e245e2e67d4fe67f957a4c2e236b90b59169b725c1ff71390");
     assert_eq!(world.stored(), ["a--1"]);
 }
 

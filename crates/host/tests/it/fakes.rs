@@ -5,6 +5,7 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use camino::Utf8Path;
 use host::machine::{Account, Accounts, Machine, NewUser, Services, State, UnitState};
 
 use crate::world::World;
@@ -13,13 +14,20 @@ use crate::world::World;
 #[derive(Debug, Default)]
 pub(crate) struct People(pub(crate) Mutex<BTreeMap<String, Account>>);
 
+impl People {
+    /// Changes a user.
+    pub(crate) fn change(&self, name: &str, change: impl FnOnce(&mut Account)) {
+        change(self.0.lock().unwrap().get_mut(name).unwrap());
+    }
+}
+
 impl Accounts for People {
     fn user(&self, name: &str) -> io::Result<Option<Account>> {
         Ok(self.0.lock().unwrap().get(name).cloned())
     }
 
     fn has_group(&self, name: &str) -> io::Result<bool> {
-        Ok(name == "docker")
+        Ok(name == "daemons")
     }
 
     fn add(&self, user: &NewUser<'_>) -> io::Result<()> {
@@ -118,6 +126,23 @@ impl Services for Manager {
     }
 }
 
+/// A machine below `top`.
+pub(crate) fn machine(top: &Utf8Path, people: &Arc<People>, manager: &Arc<Manager>) -> Machine {
+    let top = top.join("machine");
+    fs_err::create_dir_all(top.join("kernel/net/core")).unwrap();
+    fs_err::write(top.join("kernel/net/core/somaxconn"), "128\n").unwrap();
+    fs_err::write(top.join("program"), "#!/bin/sh\nexit 0\n").unwrap();
+    Machine {
+        units: top.join("units"),
+        state: top.join("state"),
+        profile: Some(top.join("etc/profile.d/dcos.sh")),
+        kernel: Some(top.join("kernel")),
+        accounts: Some(Arc::clone(people) as Arc<dyn Accounts>),
+        services: Some(Arc::clone(manager) as Arc<dyn Services>),
+        program: Some(top.join("program")),
+    }
+}
+
 /// A host whose machine is a folder.
 pub(crate) struct Fake {
     pub(crate) world: World,
@@ -129,23 +154,11 @@ impl Fake {
     pub(crate) fn new() -> Self {
         let mut world = World::new();
         let (people, manager) = (Arc::new(People::default()), Arc::new(Manager::default()));
-        let top = world.top.clone();
-        fs_err::create_dir_all(top.join("kernel/net/core")).unwrap();
-        fs_err::write(top.join("kernel/net/core/somaxconn"), "128\n").unwrap();
-        fs_err::write(top.join("program"), "a program").unwrap();
-        world.host.machine = Some(Machine {
-            units: top.join("etc/systemd/system"),
-            state: top.join("var/lib/dcos"),
-            profile: Some(top.join("etc/profile.d/dcos.sh")),
-            kernel: Some(top.join("kernel")),
-            accounts: Some(people.clone()),
-            services: Some(manager.clone()),
-            program: Some(top.join("program")),
-        });
+        world.host.machine = Some(machine(&world.top, &people, &manager));
         Self { world, people, manager }
     }
 
     pub(crate) fn setting(&self) -> String {
-        fs_err::read_to_string(self.world.top.join("kernel/net/core/somaxconn")).unwrap()
+        fs_err::read_to_string(self.world.top.join("machine/kernel/net/core/somaxconn")).unwrap()
     }
 }

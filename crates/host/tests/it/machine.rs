@@ -49,19 +49,21 @@ fn machine(fake: &Fake) -> String {
 fn the_machine_becomes_what_the_live_generation_says() {
     let fake = one_service();
     assert_snapshot!(machine(&fake), @"
-    0755 etc/
-    0755 etc/profile.d/
-         etc/profile.d/dcos.sh -> TOP/root/environment.export
-    0755 etc/systemd/
-    0755 etc/systemd/system/
-    0644 etc/systemd/system/a.service
+    0755 machine/
+    0755 machine/etc/
+    0755 machine/etc/profile.d/
+         machine/etc/profile.d/dcos.sh -> TOP/root/environment.export
+    0755 machine/state/
+    0755 machine/state/a/
+    0755 machine/units/
+    0644 machine/units/a.service
     [Service]
     ExecStart=/bin/true
 
-    0644 etc/systemd/system/dcos-setup.service
+    0644 machine/units/dcos-setup.service
     [Unit]
     Description=dcos: make this host what its live generation says, then start it
-    RequiresMountsFor=TOP/root TOP/root/packages TOP/var/lib/dcos
+    RequiresMountsFor=TOP/root TOP/root/packages TOP/machine/state
     After=network.target
 
     [Service]
@@ -69,21 +71,17 @@ fn the_machine_becomes_what_the_live_generation_says() {
     RemainAfterExit=yes
     Restart=on-failure
     RestartSec=10
-    ExecStart=TOP/root/tool/monobloc host --root TOP/root --repository TOP/root/packages --config-dir TOP/config --state-dir-root TOP/var/lib/dcos setup --no-block-systemd
+    ExecStart=TOP/root/tool/monobloc host --root TOP/root --repository TOP/root/packages --config-dir TOP/config --state-dir-root TOP/machine/state setup --no-block-systemd
 
-    0644 etc/systemd/system/dcos.target
+    0644 machine/units/dcos.target
     # Started by dcos-setup.service when this host is what it should be, and by nothing else.
     [Unit]
     Description=dcos
 
-    0755 etc/systemd/system/dcos.target.wants/
-         etc/systemd/system/dcos.target.wants/a.service -> ../a.service
-    0755 etc/systemd/system/multi-user.target.wants/
-         etc/systemd/system/multi-user.target.wants/dcos-setup.service -> ../dcos-setup.service
-    0755 var/
-    0755 var/lib/
-    0755 var/lib/dcos/
-    0755 var/lib/dcos/a/
+    0755 machine/units/dcos.target.wants/
+         machine/units/dcos.target.wants/a.service -> ../a.service
+    0755 machine/units/multi-user.target.wants/
+         machine/units/multi-user.target.wants/dcos-setup.service -> ../dcos-setup.service
     ");
     assert_eq!(fake.setting(), "4096");
     assert!(fake.people.0.lock().unwrap().contains_key("dcos_a"));
@@ -103,29 +101,26 @@ fn everything_outside_the_install_root_is_in_the_receipt() {
     assert_snapshot!(receipt.replace(boot.trim(), "BOOT"), @r#"
     {
       "files":[
-        "TOP/etc/profile.d/dcos.sh",
-        "TOP/etc/systemd/system/a.service",
-        "TOP/etc/systemd/system/dcos-setup.service",
-        "TOP/etc/systemd/system/dcos.target",
-        "TOP/etc/systemd/system/dcos.target.wants/a.service",
-        "TOP/etc/systemd/system/multi-user.target.wants/dcos-setup.service"
+        "TOP/machine/etc/profile.d/dcos.sh",
+        "TOP/machine/units/a.service",
+        "TOP/machine/units/dcos-setup.service",
+        "TOP/machine/units/dcos.target",
+        "TOP/machine/units/dcos.target.wants/a.service",
+        "TOP/machine/units/multi-user.target.wants/dcos-setup.service"
       ],
       "folders":[
-        "TOP/etc",
-        "TOP/etc/profile.d",
-        "TOP/etc/systemd",
-        "TOP/etc/systemd/system",
-        "TOP/etc/systemd/system/dcos.target.wants",
-        "TOP/etc/systemd/system/multi-user.target.wants",
-        "TOP/root",
-        "TOP/var",
-        "TOP/var/lib",
-        "TOP/var/lib/dcos"
+        "TOP/machine/etc",
+        "TOP/machine/etc/profile.d",
+        "TOP/machine/state",
+        "TOP/machine/units",
+        "TOP/machine/units/dcos.target.wants",
+        "TOP/machine/units/multi-user.target.wants",
+        "TOP/root"
       ],
       "format":1,
       "removing":null,
       "state":[
-        "TOP/var/lib/dcos/a"
+        "TOP/machine/state/a"
       ],
       "sysctl":{
         "net.core.somaxconn":{
@@ -160,8 +155,8 @@ fn only_what_changed_restarts() {
 fn units_that_left_are_stopped_and_removed() {
     let fake = two_services();
     fake.world.activate(&["b--1"]).unwrap();
-    assert!(!fake.world.top.join("etc/systemd/system/a.service").exists());
-    assert!(!fake.world.top.join("etc/systemd/system/dcos.target.wants/a.service").exists());
+    assert!(!fake.world.top.join("machine/units/a.service").exists());
+    assert!(!fake.world.top.join("machine/units/dcos.target.wants/a.service").exists());
     assert!(!fake.manager.running.lock().unwrap().contains_key("a.service"));
     assert!(fake.manager.running.lock().unwrap().contains_key("b.service"));
 }
@@ -296,7 +291,7 @@ fn whoever_comes_after_somebody_who_died_in_a_trial_goes_back() {
     fake.world.host.setup("/".into(), &job).unwrap();
     assert_eq!(fake.world.live(), 1);
     assert!(!fake.world.host.paths.trial().exists());
-    let unit = fake.world.top.join("etc/systemd/system/a.service");
+    let unit = fake.world.top.join("machine/units/a.service");
     assert!(unit.exists());
 }
 
@@ -342,7 +337,7 @@ fn a_bad_generation_whose_state_the_old_one_cannot_read_stays() {
 #[test]
 fn what_is_in_the_way_is_told_before_anything_changes() {
     let fake = Fake::new();
-    let units = fake.world.top.join("etc/systemd/system");
+    let units = fake.world.top.join("machine/units");
     fs_err::create_dir_all(&units).unwrap();
     fs_err::write(units.join("a.service"), "somebody's own").unwrap();
     add(&fake, "a--1", r#"{"username":"dcos_a","group":"nogroup"}"#, &[]);
@@ -352,7 +347,7 @@ fn what_is_in_the_way_is_told_before_anything_changes() {
     let error = fake.world.activate(&["a--1", "b--1"]).unwrap_err();
     assert_snapshot!(fake.world.said(&error), @"
     this machine cannot be what the packages ask for:
-      `TOP/etc/systemd/system/a.service` is there and was not made by this installation; move it away
+      `TOP/machine/units/a.service` is there and was not made by this installation; move it away
       there is no user `dcos_a`, and `TOP/config/manual_host_users` says that people make the users of this machine
       there is no user `dcos_b`, and `TOP/config/manual_host_users` says that people make the users of this machine
     ");
@@ -378,14 +373,14 @@ fn uninstall_keeps_state_until_it_is_purged() {
     let info = r#"{"username":"dcos_a","state_directory":true,"sysctl":{"a":{"net.core.somaxconn":4096}}}"#;
     add(&fake, "a--1", info, &[]);
     fake.world.activate(&["a--1"]).unwrap();
-    fs_err::write(fake.world.top.join("var/lib/dcos/a/data"), "precious").unwrap();
+    fs_err::write(fake.world.top.join("machine/state/a/data"), "precious").unwrap();
     let kept = fake.world.host.uninstall(false, &fake.world.job()).unwrap();
     assert_eq!(kept.kept.len(), 2, "{:?}", kept.kept);
-    assert!(fake.world.top.join("var/lib/dcos/a/data").exists());
+    assert!(fake.world.top.join("machine/state/a/data").exists());
     assert!(fake.people.0.lock().unwrap().contains_key("dcos_a"));
     assert!(fake.manager.running.lock().unwrap().is_empty());
     assert_eq!(fake.setting(), "128");
-    assert!(!fake.world.top.join("etc/systemd/system").exists());
+    assert!(!fake.world.top.join("machine/units").exists());
     fake.world.host.uninstall(true, &fake.world.job()).unwrap();
     assert_eq!(machine(&fake), before);
     assert!(!fake.world.root().exists());
@@ -414,7 +409,7 @@ fn without_services_everything_else_is_made_and_somebody_is_told() {
     let job = fake.world.job_for("a test", &listener);
     let plan = fake.world.host.activate(&wanted(&["a--1"]), &job).unwrap();
     assert!(!plan.steps.iter().any(|step| matches!(step, Step::Try { .. } | Step::Start { .. })));
-    assert!(fake.world.top.join("etc/systemd/system/a.service").exists());
+    assert!(fake.world.top.join("machine/units/a.service").exists());
     assert!(fake.manager.heard().is_empty());
     let heard = listener.heard().join("\n");
     assert!(heard.contains(r#"StartByHand { units: ["a.service"] }"#), "{heard}");

@@ -4,6 +4,8 @@
 
 mod add;
 mod adoption;
+mod any_change;
+mod audit;
 mod check;
 mod collect;
 mod conflicts;

@@ -221,6 +221,8 @@ fn modes_do_not_depend_on_the_umask() {
     0644 generations/1/generation.json
     0755 generations/1/include/
     0755 generations/1/lib/
+    0700 late/
+    0600 late/late--setup.json
     0755 log/
     0644 log/history.jsonl
     0755 packages/

@@ -16,6 +16,7 @@ use crate::context::Context;
 pub(crate) struct HostProgress {
     bars: MultiProgress,
     downloads: Mutex<BTreeMap<PackageId, ProgressBar>>,
+    audit: Mutex<Option<ProgressBar>>,
 }
 
 impl HostProgress {
@@ -25,7 +26,7 @@ impl HostProgress {
         let target =
             if interactive { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bars = MultiProgress::with_draw_target(target);
-        Self { bars, downloads: Mutex::default() }
+        Self { bars, downloads: Mutex::default(), audit: Mutex::default() }
     }
 
     /// Takes the bars away.
@@ -33,6 +34,15 @@ impl HostProgress {
         for bar in self.downloads.lock().expect("rendering does not panic").values() {
             bar.finish_and_clear();
         }
+        if let Some(bar) = self.audit.lock().expect("rendering does not panic").take() {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn bar(&self, template: &str) -> ProgressBar {
+        let bar = self.bars.add(ProgressBar::new(0));
+        bar.set_style(ProgressStyle::with_template(template).expect("the template is valid"));
+        bar
     }
 
     fn say(&self, line: &str) {
@@ -48,11 +58,7 @@ impl Observer for HostProgress {
             Event::Fetching { id, done_bytes, total_bytes } => {
                 let mut downloads = self.downloads.lock().expect("rendering does not panic");
                 let bar = downloads.entry((*id).clone()).or_insert_with(|| {
-                    let bar = self.bars.add(ProgressBar::new(0));
-                    let style = ProgressStyle::with_template(
-                        "  {bar:24} {binary_bytes}/{binary_total_bytes} {prefix}",
-                    );
-                    bar.set_style(style.expect("the template is valid"));
+                    let bar = self.bar("  {bar:24} {binary_bytes}/{binary_total_bytes} {prefix}");
                     bar.set_prefix(id.to_string());
                     bar
                 });
@@ -66,6 +72,14 @@ impl Observer for HostProgress {
                     bar.finish_and_clear();
                 }
                 self.say(&format!("{} {id}", if *already { "have" } else { "added" }));
+            }
+            Event::Auditing { done_bytes, total_bytes } => {
+                let mut audit = self.audit.lock().expect("rendering does not panic");
+                let bar = audit.get_or_insert_with(|| {
+                    self.bar("  {bar:24} {binary_bytes}/{binary_total_bytes} compared")
+                });
+                bar.set_length(*total_bytes);
+                bar.set_position(*done_bytes);
             }
             Event::Building { .. } | Event::Syncing => {}
             Event::Stopping { units } => self.say(&format!("stopping {}", units.join(", "))),

@@ -331,3 +331,188 @@ fn a_package_comes_over_https_only_from_a_server_that_is_trusted() {
     ");
     assert_eq!(env.read("opt/packages/base--1/lib/base"), "base--1");
 }
+
+/// The same, and a repository with some of them.
+fn with_mirror() -> TestEnv {
+    let env = with_store();
+    for name in ["app", "base"] {
+        let folder = env.path(&format!("mirror/packages/{name}"));
+        fs_err::create_dir_all(&folder).unwrap();
+        let archive = format!("{name}--1.tar.zst");
+        fs_err::copy(env.path(&archive), folder.join(archive)).unwrap();
+    }
+    env
+}
+
+#[test]
+fn an_audit_of_what_nobody_touched_is_clean() {
+    let env = with_mirror();
+    assert_snapshot!(run(&env, &["audit"]), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: nothing is active in `[TEMP]/opt`: it was not bootstrapped
+    hint: make a set live with `monobloc host activate`
+    ");
+    run(&env, &["activate", "base--1", "app--1"]);
+    assert_snapshot!(run(&env, &["audit"]), @"
+    exit: 0
+    --- stdout
+    generation 1, 2 packages, 25 files, links and folders, [SIZE] read: all is as it should be
+    digest [DIGEST]
+    --- stderr
+    ");
+    assert_snapshot!(run(&env, &["audit", "--fast"]), @"
+    exit: 0
+    --- stdout
+    generation 1, 2 packages, 25 files, links and folders, [SIZE] read: all is as it should be
+    no digest: a fast audit does not read every byte
+    --- stderr
+    ");
+    assert_snapshot!(run(&env, &["repair"]), @"
+    exit: 0
+    --- stdout
+    --- stderr
+    nothing to do: all is as it should be
+    ");
+}
+
+#[test]
+fn a_repair_does_what_it_can_and_names_the_rest() {
+    let env = with_mirror();
+    run(&env, &["activate", "base--1", "app--1"]);
+    fs_err::write(env.path("opt/packages/app--1/bin/app"), "app-+1").unwrap();
+    fs_err::remove_file(env.path("opt/generations/1/environment")).unwrap();
+    fs_err::remove_file(env.path("opt/lib")).unwrap();
+    fs_err::remove_file(env.path("opt/systemd/dcos.target")).unwrap();
+    assert_snapshot!(run(&env, &["audit"]), @"
+    exit: 1
+    --- stdout
+    [TEMP]/opt/generations/1/environment: should be a file, is nothing
+    [TEMP]/opt/lib: should be a link to `current/lib`, is nothing
+    [TEMP]/opt/packages/app--1/bin/app: should be SHA-256 [DIGEST], is SHA-256 [DIGEST]
+    [TEMP]/opt/systemd/dcos.target: should be a file, is nothing
+    generation 1, 2 packages, 24 files, links and folders, [SIZE] read: 4 differences
+    digest [DIGEST]
+    --- stderr
+    ");
+    assert_snapshot!(run(&env, &["repair", "--plan"]), @"
+    exit: 1
+    --- stdout
+    write `[TEMP]/opt/generations/1/environment`
+    make the link `[TEMP]/opt/lib` to `current/lib`
+    write `[TEMP]/opt/systemd/dcos.target`
+    cannot repair [TEMP]/opt/packages/app--1/bin/app: should be SHA-256 [DIGEST], is SHA-256 [DIGEST]: no repository to get its package from: name one with `--repository-url`
+    --- stderr
+    ");
+    assert_snapshot!(run(&env, &["repair"]), @"
+    exit: 1
+    --- stdout
+    write `[TEMP]/opt/generations/1/environment`
+    make the link `[TEMP]/opt/lib` to `current/lib`
+    write `[TEMP]/opt/systemd/dcos.target`
+    cannot repair [TEMP]/opt/packages/app--1/bin/app: should be SHA-256 [DIGEST], is SHA-256 [DIGEST]: no repository to get its package from: name one with `--repository-url`
+    --- stderr
+    1 difference left
+    ");
+}
+
+#[test]
+fn a_repair_gets_a_package_again_that_was_changed() {
+    let env = with_mirror();
+    run(&env, &["activate", "base--1", "app--1"]);
+    fs_err::write(env.path("opt/packages/app--1/bin/app"), "app-+1").unwrap();
+    let from = ["--repository-url", "file://mirror"];
+    assert_snapshot!(run(&env, &[&["repair", "--plan"], &from[..]].concat()), @"
+    exit: 0
+    --- stdout
+    unpack package `app--1` again from the repository
+    --- stderr
+    ");
+    assert_snapshot!(run(&env, &[&["repair"], &from[..]].concat()), @"
+    exit: 0
+    --- stdout
+    unpack package `app--1` again from the repository
+    --- stderr
+    added app--1
+    all is as it should be
+    ");
+    assert_snapshot!(run(&env, &["audit"]), @"
+    exit: 0
+    --- stdout
+    generation 1, 2 packages, 25 files, links and folders, [SIZE] read: all is as it should be
+    digest [DIGEST]
+    --- stderr
+    ");
+    assert_snapshot!(run(&env, &["history"]), @"
+    exit: 0
+    --- stdout
+    [WHEN]  ada  began to make generation 1 live
+    [WHEN]  ada  generation 1 is live
+    [WHEN]  ada  repaired 1 difference
+    --- stderr
+    ");
+    assert_snapshot!(run(&env, &["repair", "--repository-url", "nowhere"]), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `nowhere` is not a repository: expected a URL that starts with `http:`, `https:` or `file:`
+    ");
+}
+
+#[test]
+fn an_audit_and_a_repair_can_be_had_as_json() {
+    let env = with_store();
+    run(&env, &["activate", "base--1", "app--1"]);
+    fs_err::write(env.path("opt/packages/app--1/bin/app"), "app-+1").unwrap();
+    fs_err::remove_file(env.path("opt/lib")).unwrap();
+    let json = |arguments: &[&str]| {
+        let output = env.monobloc(&[&["--json"], &HOST[..], arguments].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert_snapshot!(json(&["audit"]), @r#"
+    {
+      "schema": "monobloc.host.audit/1",
+      "fast": false,
+      "generation": 1,
+      "differences": [
+        {
+          "at": "[TEMP]/opt/lib",
+          "should": "a link to `current/lib`",
+          "is": "nothing"
+        },
+        {
+          "at": "[TEMP]/opt/packages/app--1/bin/app",
+          "should": "SHA-256 [DIGEST]",
+          "is": "SHA-256 [DIGEST]",
+          "package": "app--1"
+        }
+      ],
+      "unchecked": [],
+      "packages": 2,
+      "entries": 25,
+      "bytes": 79,
+      "digest": "[DIGEST]"
+    }
+    "#);
+    assert_snapshot!(json(&["repair", "--plan"]), @r#"
+    {
+      "schema": "monobloc.host.repair/1",
+      "executed": false,
+      "steps": [
+        "make the link `[TEMP]/opt/lib` to `current/lib`"
+      ],
+      "cannot": [
+        {
+          "what": "[TEMP]/opt/packages/app--1/bin/app: should be SHA-256 [DIGEST], is SHA-256 [DIGEST]",
+          "why": "no repository to get its package from: name one with `--repository-url`"
+        }
+      ],
+      "unchecked": []
+    }
+    "#);
+    let repaired: serde_json::Value = serde_json::from_str(&json(&["repair"])).unwrap();
+    assert_eq!(repaired["schema"], "monobloc.host.repair/1");
+    assert_eq!(repaired["report"]["differences"].as_array().unwrap().len(), 1);
+}

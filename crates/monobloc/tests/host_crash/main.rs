@@ -161,6 +161,31 @@ fn what_somebody_put_in_the_place_of_a_link_is_never_lost() {
 }
 
 #[test]
+fn a_repair_leaves_the_damaged_package_or_the_good_one() {
+    let operation = operations::repair();
+    let (world, known) = (&operation.world, known(&operation));
+    for n in 0.. {
+        let outcome = trace::kill_at(&operation.program, &world.root, n).unwrap();
+        let Some(hit) = &outcome.hit else {
+            assert!(n > 3, "only {n} calls");
+            break;
+        };
+        let says = || format!("killed at {n}: {hit}");
+        known.check(&View::of(&world.root), false, &says);
+        known.second_try(&operation, &says);
+        known.base.write(&world.root, Roots::Keep).unwrap();
+    }
+    known.base.write(&world.root, Roots::Keep).unwrap();
+    let record = trace::record(&operation.program, &world.root).unwrap();
+    let place = world.folder.join("crashed");
+    for state in crash::states(&record, &known.base, 1) {
+        state.write(&place).unwrap();
+        let says = || format!("{state}\n{}", record.text());
+        known.check(&View::of(&place), state.calls == record.calls.len(), &says);
+    }
+}
+
+#[test]
 fn what_can_be_seen_changes_by_one_call_and_that_is_a_rename() {
     let operation = operations::activation();
     let known = known(&operation);

@@ -86,6 +86,18 @@ pub(crate) fn fetch() -> Operation {
     Operation { changes_nothing_live: true, ..operation }
 }
 
+/// Two files of a live package were changed.
+pub(crate) fn repair() -> Operation {
+    let world = World::new();
+    world.add(&["a--1", "b--1"]);
+    world.activate(&["a--1", "b--1"]);
+    for file in ["bin/a", "lib/shared/a"] {
+        fs_err::write(world.root.join("packages/a--1").join(file), "changed").unwrap();
+    }
+    let url = format!("file://{}", world.folder.join("repository"));
+    Operation::new(world, &["repair", "--repository-url", &url])
+}
+
 pub(crate) fn remove() -> Operation {
     let world = upgraded();
     world.activate(&["a--2", "c--1"]);

@@ -1,5 +1,6 @@
 //! `monobloc host`: what runs on each host, from its store of packages to the generation that is live.
 
+mod audit;
 mod check;
 mod generations;
 mod history;
@@ -88,6 +89,8 @@ enum HostCommand {
     Active(generations::ActiveArgs),
     Generations(generations::GenerationsArgs),
     Check(check::CheckArgs),
+    Audit(audit::AuditArgs),
+    Repair(audit::RepairArgs),
     Setup(setup::SetupArgs),
     History(history::HistoryArgs),
     Uninstall(uninstall::UninstallArgs),
@@ -118,6 +121,8 @@ pub(crate) fn run(
         HostCommand::Active(arguments) => generations::active(&call, arguments),
         HostCommand::Generations(arguments) => generations::list(&call, arguments),
         HostCommand::Check(arguments) => check::run(&call, arguments),
+        HostCommand::Audit(arguments) => audit::audit(&call, arguments),
+        HostCommand::Repair(arguments) => audit::repair(&call, arguments),
         HostCommand::Setup(arguments) => setup::run(&call, arguments),
         HostCommand::History(arguments) => history::run(&call, arguments),
         HostCommand::Uninstall(arguments) => uninstall::run(&call, arguments),

@@ -206,6 +206,7 @@ impl From<&HostError> for Problems {
             | HostError::Generation(_)
             | HostError::Execute(_)
             | HostError::Io(_)
+            | HostError::Changing
             | HostError::Cancelled(_) => Self::of(Class::Other, error),
         }
     }
