@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod audit;
 mod power;
 mod removal;
 mod services;
@@ -43,6 +44,7 @@ on_releases! {
     a_killed_trial_goes_back_at_the_deadline = crate::trial::a_killed_trial_goes_back_at_the_deadline;
     power_cuts_during_an_upgrade = crate::power::cuts_during_an_upgrade;
     power_cuts_during_a_rollback = crate::power::cuts_during_a_rollback;
+    what_was_changed_is_named_and_put_right = crate::audit::what_was_changed_is_named_and_put_right;
     after_purge_the_host_is_what_it_was = crate::removal::after_purge_the_host_is_what_it_was;
     uninstall_keeps_state_and_its_users = crate::removal::uninstall_keeps_state_and_its_users;
 }

@@ -63,6 +63,15 @@ impl Site {
         self.monobloc(&["add", &format!("{PACKAGES}/{archive}")]);
     }
 
+    /// Puts a package into a repository that the host can fetch from.
+    pub(crate) fn offer(&self, id: &str) {
+        let folder = Utf8Path::from_path(self.packages.path()).unwrap();
+        let place = folder.join("repository/packages").join(id.split("--").next().unwrap());
+        fs_err::create_dir_all(&place).unwrap();
+        let archive = format!("{id}.tar.zst");
+        fs_err::copy(folder.join(&archive), place.join(archive)).unwrap();
+    }
+
     /// A service `NAME` that says its version and runs until it is stopped.
     pub(crate) fn add_service(&self, name: &str, version: &str, info: &str) {
         self.add_program(name, version, info, "echo version $1\nexec sleep infinity");
