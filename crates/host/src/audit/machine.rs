@@ -85,7 +85,8 @@ impl Comparison<'_> {
             }
         }
         for path in self.derived.files.keys().chain(self.derived.links.keys()) {
-            if !self.receipt.files.contains(path) {
+            // What is in the install root needs no receipt.
+            if !self.receipt.files.contains(path) && !path.starts_with(&self.derived.root) {
                 let (should, receipt) = (format!("a line for `{path}`"), self.receipt_path.clone());
                 self.report(receipt.as_str(), &should, "without one", Fix::Machine);
             }
