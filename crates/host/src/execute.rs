@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::generation::{self, Generation, GenerationError, Layout};
 use crate::history::{Entry, What};
 use crate::host::{Host, HostLock, Job};
-use crate::machine::Services;
+use crate::machine::{Services, stop_all};
 use crate::observe::ObserveError;
 use crate::paths;
 use crate::plan::{Base, Plan, Step};
@@ -40,6 +40,8 @@ pub enum ExecuteError {
     Try(#[source] io::Error),
     #[error("cannot stop the units that change; nothing changed")]
     Stop(#[source] io::Error),
+    #[error("the service manager cannot read the new units")]
+    Reload(#[source] io::Error),
     #[error("cannot start the units that changed")]
     Start(#[source] io::Error),
     #[error(transparent)]
@@ -111,19 +113,23 @@ impl Host {
                 // From here on it is the switch or nothing.
                 Ok(job.cancel.check()?)
             }
-            Step::Try { from, to, returns } => {
+            Step::Try { from, to, returns, .. } => {
                 self.begin_trial(*from, *to, *returns, job).map_err(ExecuteError::Try)
             }
             Step::Stop { units } => {
                 job.observer.event(&Event::Stopping { units });
                 self.services()
-                    .map_or(Ok(()), |services| services.stop(units))
+                    .map_or(Ok(()), |services| {
+                        stop_all(services, units, self.switching.limit, job.cancel)
+                    })
                     .map_err(ExecuteError::Stop)
             }
             Step::Derive { changes } => self.derive(changes, job),
-            Step::Start { units } => {
-                job.observer.event(&Event::Starting { units });
-                self.start(units).map_err(ExecuteError::Start)
+            Step::Start { units, kept } => {
+                if !units.is_empty() {
+                    job.observer.event(&Event::Starting { units });
+                }
+                self.start(units, kept).map_err(ExecuteError::Start)
             }
             Step::Switch { from, to } => generation::switch(&self.paths, *from, *to)
                 .map_err(|source| ExecuteError::Switch { to: *to, source }),
@@ -146,7 +152,7 @@ impl Host {
         Trial::new(from, to, deadline, returns).write(&self.paths)?;
         match &machine.services {
             Some(services) if from.is_some() => {
-                services.schedule(&self.trial_timer(), limit, &self.boot_command(machine))
+                services.schedule(&self.trial_timer(to), limit, &self.boot_command(machine))
             }
             _ => Ok(()),
         }
@@ -159,17 +165,20 @@ impl Host {
         self.ensure_tool(machine).map_err(ExecuteError::Prepare)?;
         self.apply(machine, changes, job)?;
         let reloaded = self.services().map_or(Ok(()), Services::reload);
-        reloaded.map_err(ExecuteError::Start)
+        reloaded.map_err(ExecuteError::Reload)
     }
 
-    fn start(&self, units: &[String]) -> io::Result<()> {
+    fn start(&self, units: &[String], kept: &[String]) -> io::Result<()> {
         let Some(services) = self.services() else {
             return Ok(());
         };
         if let Some(trial) = Trial::read(&self.paths)? {
             trial.started().write(&self.paths)?;
         }
-        services.start(units, self.switching.wait)
+        // What another one took down with it comes back.
+        let states = services.states(kept)?;
+        let down = states.into_iter().filter(|(_, unit)| unit.is_down()).map(|(name, _)| name);
+        services.start(&units.iter().cloned().chain(down).collect::<Vec<_>>())
     }
 
     fn check_base(&self, base: &Base) -> Result<(), ExecuteError> {
@@ -243,8 +252,10 @@ impl Host {
         let (Some(services), true) = (self.services(), Trial::read(&self.paths)?.is_some()) else {
             return Ok(());
         };
-        services.start(plan.restarts().0, self.switching.wait)?;
-        services.unschedule(&self.trial_timer());
+        let (mut stopped, kept) = (plan.restarts().0.to_vec(), plan.left_alone().0);
+        stopped.extend(kept.iter().cloned());
+        services.start(&stopped)?;
+        services.unschedule(&self.trial_timer(plan.switches_to().unwrap_or_default()));
         Trial::forget(&self.paths)
     }
 

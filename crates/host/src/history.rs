@@ -165,7 +165,8 @@ impl History {
         line.push('\n');
         let length = file.seek(SeekFrom::End(0))?;
         if length == 0 {
-            platform::set_mode(&self.path, 0o644)?;
+            // What failing programs logged is in it.
+            platform::set_mode(&self.path, 0o600)?;
         } else {
             let mut last = [0];
             file.seek(SeekFrom::End(-1))?;

@@ -126,6 +126,12 @@ pub enum HostError {
     Failed { generation: u64, reason: String, log: Vec<String> },
     #[error("this installation is being removed; finish that with `uninstall`")]
     Removing,
+    #[error(
+        "a switch was begun and not confirmed; it can be ended only with the services that it began with"
+    )]
+    NeedsServices,
+    #[error("not everything could be removed; run it again when that is put right:\n{}", .0.iter().map(|problem| format!("  {problem}")).collect::<Vec<_>>().join("\n"))]
+    Unremoved(Vec<String>),
     #[error("this host is being changed again and again; audit it when that has ended")]
     Changing,
     #[error("the service manager did not do what was asked")]
@@ -278,15 +284,24 @@ impl Host {
         to: &Generation,
         texts: &BTreeMap<String, String>,
     ) -> Result<MachineObserved, HostError> {
-        let target = [self.distribution.target()];
+        let target = self.distribution.target();
+        let mut units = to.running.startable();
+        units.push(target.clone());
         let states = match &machine.services {
-            Some(services) => services.states(&target).map_err(HostError::Services)?,
+            Some(services) => services.states(&units).map_err(HostError::Services)?,
             None => BTreeMap::new(),
+        };
+        let with = |state: State| -> Vec<String> {
+            let found =
+                states.iter().filter(|(name, unit)| unit.state == state && **name != target);
+            found.map(|(name, _)| name.clone()).collect()
         };
         Ok(MachineObserved {
             changes: self.differences(machine, to, texts)?,
             has_services: machine.services.is_some(),
-            is_target_up: states.get(&target[0]).is_some_and(|found| found.state == State::Up),
+            is_target_up: states.get(&target).is_some_and(|found| found.state == State::Up),
+            running: with(State::Up),
+            failing: with(State::Failed),
         })
     }
 

@@ -89,6 +89,8 @@ pub enum Step {
         to: u64,
         /// Whether the live one comes back.
         returns: Returns,
+        /// Units that had failed already and need no restart: they decide nothing.
+        failing: Vec<String>,
     },
     /// Stop units that change or go.
     Stop {
@@ -104,6 +106,8 @@ pub enum Step {
     Start {
         /// Their names.
         units: Vec<String>,
+        /// Those that ran before and need no restart; one that went down with another is started too.
+        kept: Vec<String>,
     },
     /// Make a generation live: the commit point.
     Switch {
@@ -170,11 +174,24 @@ impl Plan {
         for step in &self.steps {
             match step {
                 Step::Stop { units } => stopped = units,
-                Step::Start { units } => started = units,
+                Step::Start { units, .. } => started = units,
                 _ => {}
             }
         }
         (stopped, started)
+    }
+
+    /// The units that ran and need no restart, and those that had failed and need none.
+    pub(crate) fn left_alone(&self) -> (&[String], &[String]) {
+        let (mut running, mut failed): (&[String], &[String]) = (&[], &[]);
+        for step in &self.steps {
+            match step {
+                Step::Start { kept, .. } => running = kept,
+                Step::Try { failing, .. } => failed = failing,
+                _ => {}
+            }
+        }
+        (running, failed)
     }
 
     /// Puts what happens to the machine around the switch.
@@ -207,6 +224,10 @@ pub(crate) struct MachineObserved {
     pub(crate) has_services: bool,
     /// Whether the target is up.
     pub(crate) is_target_up: bool,
+    /// Units of the new generation that run.
+    pub(crate) running: Vec<String>,
+    /// Units of the new generation that failed.
+    pub(crate) failing: Vec<String>,
 }
 
 /// Adds to a plan what happens to the machine: units that change are stopped before the switch and
@@ -226,7 +247,12 @@ pub(crate) fn with_machine(
     }
     let mut before = Vec::new();
     let mut after = vec![Step::Derive { changes: machine.changes }];
+    let mut start = to.running.units_not_in(old);
+    let unchanged = |units: Vec<String>| -> Vec<String> {
+        units.into_iter().filter(|unit| !start.contains(unit)).collect()
+    };
     if machine.has_services {
+        let kept = unchanged(machine.running);
         if host.switching.wait && plan.switches_to().is_some() {
             let returns = match wanted {
                 Wanted::Generation(_) => Returns::Never,
@@ -235,18 +261,22 @@ pub(crate) fn with_machine(
                 Wanted::Packages(_) => Returns::UntilStarted,
             };
             let from = from.map(|from| from.number);
-            before.push(Step::Try { from, to: to.number, returns });
+            before.push(Step::Try {
+                from,
+                to: to.number,
+                returns,
+                failing: unchanged(machine.failing),
+            });
         }
         let stop = old.units_not_in(&to.running);
         if !stop.is_empty() {
             before.push(Step::Stop { units: stop });
         }
-        let mut start = to.running.units_not_in(old);
         if !machine.is_target_up {
             start.push(host.distribution.target());
         }
-        if !start.is_empty() {
-            after.push(Step::Start { units: start });
+        if !start.is_empty() || before.iter().any(|step| matches!(step, Step::Stop { .. })) {
+            after.push(Step::Start { units: start, kept });
         }
     }
     if plan.switches_to().is_some() {

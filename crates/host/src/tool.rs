@@ -6,7 +6,7 @@ use std::io;
 use std::time::Duration;
 
 use camino::Utf8Path;
-use package::{Sha256, durable};
+use package::{Cancel, Sha256, durable};
 
 use crate::check::{self, Check};
 use crate::event::Event;
@@ -21,11 +21,37 @@ use crate::trial::Trial;
 const LIMIT: Duration = Duration::from_secs(30);
 
 impl Host {
-    /// Makes sure that there is a program for boot.
+    /// Makes sure that there is a program for boot, and that it runs.
     pub(crate) fn ensure_tool(&self, machine: &Machine) -> io::Result<()> {
-        match &machine.program {
-            Some(program) if !fs_err::exists(self.paths.tool())? => self.put_tool(program),
-            _ => Ok(()),
+        let (Some(program), tool) = (&machine.program, self.paths.tool()) else {
+            return Ok(());
+        };
+        let is_good = fs_err::exists(&tool)? && (*program == tool || self.can_read(&tool).is_ok());
+        if is_good { Ok(()) } else { self.put_tool(program) }
+    }
+
+    /// Asks a program whether it can read this host.
+    fn can_read(&self, program: &Utf8Path) -> io::Result<()> {
+        let mut arguments = self.arguments();
+        arguments.push("readable".to_owned());
+        let asked = Check {
+            package: "monobloc--readable".parse().map_err(io::Error::other)?,
+            name: "readable".to_owned(),
+            program: program.to_owned(),
+            arguments,
+            timeout: LIMIT,
+            within: LIMIT,
+        };
+        match check::run(&asked, &BTreeMap::new(), &Cancel::new()) {
+            Ok(outcome) if outcome.verdict.passed() => Ok(()),
+            Ok(outcome) => {
+                let said = outcome.output.lines().last().unwrap_or_default().to_owned();
+                let verdict = outcome.verdict;
+                Err(io::Error::other(format!(
+                    "`{program}` cannot read this host: {verdict}: {said}"
+                )))
+            }
+            Err(cancelled) => Err(io::Error::other(cancelled)),
         }
     }
 
@@ -36,47 +62,20 @@ impl Host {
             return;
         }
         let brought = self.paths.generation(live.number).join("bin/monobloc");
-        if let Err(error) = self.try_update_tool(&brought, live, job) {
+        if let Err(error) = self.try_update_tool(&brought) {
             let message = format!("`{}` stays as it is: {error}", self.paths.tool());
             job.observer.event(&Event::Warning { message: &message });
         }
     }
 
-    fn try_update_tool(
-        &self,
-        brought: &Utf8Path,
-        live: &Generation,
-        job: &Job<'_>,
-    ) -> io::Result<()> {
+    fn try_update_tool(&self, brought: &Utf8Path) -> io::Result<()> {
         if !fs_err::exists(brought)?
             || Sha256::of_file(brought)? == Sha256::of_file(&self.paths.tool())?
         {
             return Ok(());
         }
-        let Some(package) = live.packages.keys().next().cloned() else {
-            return Ok(());
-        };
-        let mut arguments = self.arguments();
-        arguments.push("readable".to_owned());
-        let asked = Check {
-            package,
-            name: "readable".to_owned(),
-            program: brought.to_owned(),
-            arguments,
-            timeout: LIMIT,
-            within: LIMIT,
-        };
-        match check::run(&asked, &BTreeMap::new(), job.cancel) {
-            Ok(outcome) if outcome.verdict.passed() => self.put_tool(brought),
-            Ok(outcome) => {
-                let said = outcome.output.lines().last().unwrap_or_default().to_owned();
-                let verdict = outcome.verdict;
-                Err(io::Error::other(format!(
-                    "`{brought}` cannot read this host: {verdict}: {said}"
-                )))
-            }
-            Err(cancelled) => Err(io::Error::other(cancelled)),
-        }
+        self.can_read(brought)?;
+        self.put_tool(brought)
     }
 
     fn put_tool(&self, program: &Utf8Path) -> io::Result<()> {

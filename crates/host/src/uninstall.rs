@@ -1,20 +1,24 @@
 //! Takes the installation away: everything in the receipt, then the install root.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use package::durable;
+use package::id::UnitName;
 use package::lock::Lock;
+use package::{Cancel, durable};
 
 use crate::derived::{self, set};
 use crate::event::Event;
-use crate::generation::{self, Generation};
+use crate::generation::is_template;
 use crate::host::{Host, HostError, Job};
-use crate::machine::Machine;
+use crate::machine::{Machine, stop_all};
 use crate::paths;
 use crate::platform;
 use crate::receipt::{Receipt, Removing};
 use crate::store;
+use crate::trial::Trial;
 
 /// What became of an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -47,16 +51,21 @@ impl Host {
         let is_purge = purge || receipt.removing == Some(Removing::Purge);
         let removing = if is_purge { Removing::Purge } else { Removing::KeepState };
         receipt.update(&self.paths, |receipt| receipt.removing = Some(removing))?;
+        let mut problems = Vec::new();
         if let Some(machine) = &self.machine {
-            self.remove_services(machine, &receipt)?;
+            self.remove_services(machine, &receipt, job)?;
             for (setting, before) in &receipt.sysctl {
                 if before.boot == platform::boot_id() {
                     set(machine, setting, &before.value, job);
                 }
             }
             if is_purge {
-                remove_state(machine, &receipt)?;
+                problems = remove_state(machine, &receipt);
             }
+        }
+        if !problems.is_empty() {
+            // Boot comes again, and so may people: all that is needed for that is still there.
+            return Err(HostError::Unremoved(problems));
         }
         self.remove_root(receipt, is_purge)
     }
@@ -67,34 +76,66 @@ impl Host {
         units.join(self.distribution.target())
     }
 
-    /// Stops everything and removes the units; what boot starts goes first, so that nothing comes
-    /// back.
-    fn remove_services(&self, machine: &Machine, receipt: &Receipt) -> Result<(), HostError> {
-        let setup = derived::setup_unit(&self.distribution);
+    /// Stops everything and removes what was made outside, but not what boot needs to come again.
+    fn remove_services(
+        &self,
+        machine: &Machine,
+        receipt: &Receipt,
+        job: &Job<'_>,
+    ) -> Result<(), HostError> {
         let wants = machine.units.join(self.distribution.units_folder());
         let mut units = store::entries(&wants)?;
-        if let Some(live) = generation::live(&self.paths)? {
-            let live = Generation::read(&self.paths, live);
-            units.extend(live.into_iter().flat_map(|live| live.running.units.into_keys()));
+        for generation in self.generations()? {
+            units.extend(generation.running.startable());
         }
+        units.retain(|unit| unit.parse::<UnitName>().is_ok() && !is_template(unit));
         units.sort();
         units.dedup();
         units.push(self.distribution.target());
         if let Some(services) = &machine.services {
-            services.unschedule(&self.trial_timer());
-            services.stop(&units).map_err(HostError::Services)?;
-            services.stop(std::slice::from_ref(&setup)).map_err(HostError::Services)?;
+            if let Ok(Some(trial)) = Trial::read(&self.paths) {
+                services.unschedule(&self.trial_timer(trial.to));
+            }
+            self.force_down(&**services, &units, job);
         }
-        let boot = machine.units.join("multi-user.target.wants").join(&setup);
-        let is_boot = |path: &&Utf8PathBuf| **path == boot;
-        let first = receipt.files.iter().filter(is_boot);
-        for path in first.chain(receipt.files.iter().rev().filter(|path| !is_boot(path))) {
+        let boot = self.boot_files(machine);
+        for path in receipt.files.iter().rev().filter(|path| !boot.contains(path)) {
+            remove_file(path)?;
+        }
+        let folders = receipt.files.iter().filter_map(|path| path.parent());
+        for folder in folders.collect::<BTreeSet<_>>() {
+            remove_file(&folder.join(derived::ASIDE))?;
+        }
+        if let Some(services) = &machine.services {
+            services.reload().map_err(HostError::Services)?;
+            services.forget(&units);
+        }
+        Ok(())
+    }
+
+    /// The unit that boot starts, and the link that makes it do so.
+    fn boot_files(&self, machine: &Machine) -> [Utf8PathBuf; 2] {
+        let setup = derived::setup_unit(&self.distribution);
+        let link = machine.units.join("multi-user.target.wants").join(&setup);
+        [link, machine.units.join(setup)]
+    }
+
+    /// Nothing comes back after this.
+    fn remove_boot(&self, receipt: &Receipt) -> Result<(), HostError> {
+        let Some(machine) = &self.machine else {
+            return Ok(());
+        };
+        let setup = [derived::setup_unit(&self.distribution)];
+        if let Some(services) = &machine.services {
+            // It ended long ago, and is only remembered; if it is what runs this, it ends soon.
+            drop(stop_all(&**services, &setup, Duration::from_secs(10), &Cancel::new()));
+        }
+        for path in self.boot_files(machine).iter().filter(|path| receipt.files.contains(*path)) {
             remove_file(path)?;
         }
         if let Some(services) = &machine.services {
             services.reload().map_err(HostError::Services)?;
-            units.push(setup);
-            services.forget(&units);
+            services.forget(&setup);
         }
         Ok(())
     }
@@ -108,14 +149,15 @@ impl Host {
                 self.store.remove(&id)?;
             }
         }
+        let tool = self.paths.tool().parent().map(Utf8Path::to_owned).unwrap_or_default();
         let [receipt_path, lock_path] = [self.paths.receipt(), self.paths.lock()];
-        // The program that boot uses goes last, as it may be this one.
-        for name in store::entries(&self.paths.root)? {
-            let path = self.paths.root.join(name);
-            if path != receipt_path && path != lock_path {
-                store::remove_any(&path)?;
-            }
+        let names = store::entries(&self.paths.root)?;
+        let paths = names.into_iter().map(|name| self.paths.root.join(name));
+        for path in paths.filter(|path| ![&receipt_path, &lock_path, &tool].contains(&path)) {
+            store::remove_any(&path)?;
         }
+        self.remove_boot(&receipt)?;
+        durable::remove_tree(&tool)?;
         let is_root = |folder: &Utf8Path| self.paths.root.starts_with(folder);
         for folder in receipt.folders.iter().rev().filter(|folder| !is_root(folder)) {
             removed.in_use.extend(remove_folder(folder)?);
@@ -144,16 +186,22 @@ impl Host {
     }
 }
 
-fn remove_state(machine: &Machine, receipt: &Receipt) -> Result<(), HostError> {
+/// Removes state and users; what cannot be removed keeps nothing else from being so.
+fn remove_state(machine: &Machine, receipt: &Receipt) -> Vec<String> {
+    let mut problems = Vec::new();
     for folder in &receipt.state {
-        durable::remove_tree(folder)?;
-    }
-    for user in &receipt.users {
-        if let Some(accounts) = &machine.accounts {
-            accounts.remove(user)?;
+        if let Err(error) = durable::remove_tree(folder) {
+            problems.push(error.to_string());
         }
     }
-    Ok(())
+    for user in &receipt.users {
+        if let Some(accounts) = &machine.accounts
+            && let Err(error) = accounts.remove(user)
+        {
+            problems.push(format!("user `{user}`: {error}"));
+        }
+    }
+    problems
 }
 
 fn remove_file(path: &Utf8Path) -> io::Result<()> {

@@ -24,7 +24,10 @@ impl Context {
     /// Asks the process, once.
     pub(crate) fn of_process() -> Self {
         let cancel = Cancel::new();
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // A lost terminal ends work as a request to end does; who does not care about it does not here.
+        let hangup = Some(signal_hook::consts::SIGHUP).filter(|_| !ignores_hangup());
+        let signals = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
+        for signal in signals.into_iter().chain(hangup) {
             // The first one asks us to stop; a second one does not ask.
             let armed = signal_hook::flag::register_conditional_default(signal, cancel.flag())
                 .and_then(|_| signal_hook::flag::register(signal, cancel.flag()));
@@ -70,4 +73,13 @@ impl Context {
         };
         Ok(base.join("monobloc/sources"))
     }
+}
+
+/// Whether whoever started this process wants it to outlive the terminal, as `nohup` does.
+fn ignores_hangup() -> bool {
+    let status = fs_err::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .is_some_and(|mask| mask & 1 == 1)
 }

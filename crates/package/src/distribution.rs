@@ -71,6 +71,12 @@ impl Distribution {
         [self.target(), format!("{name}-download.service"), format!("{name}-setup.service")]
     }
 
+    /// Whether a unit name belongs to the installer itself.
+    pub fn reserves_unit(&self, unit: &str) -> bool {
+        self.reserved_units().iter().any(|reserved| reserved == unit)
+            || unit.starts_with(&format!("{}-trial", self.name))
+    }
+
     /// What every user name of the distribution starts with.
     pub fn user_prefix(&self) -> String {
         format!("{}_", self.name.replace('-', "_"))

@@ -153,8 +153,8 @@ name!(
     |text| {
         text.len() <= 255
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":-_.@\\".contains(&byte))
-            && !text.starts_with(['.', '-'])
-            && text.rsplit_once('.').is_some_and(|(_, ending)| !ending.is_empty())
+            && !text.starts_with(['.', '-', '@'])
+            && text.rsplit_once('.').is_some_and(|(_, ending)| UNIT_ENDINGS.contains(&ending))
     }
 );
 
@@ -169,6 +169,10 @@ name!(
             && text.bytes().next().is_some_and(is_name_byte)
     }
 );
+
+/// The kinds of units that are files.
+const UNIT_ENDINGS: [&str; 9] =
+    ["automount", "mount", "path", "service", "slice", "socket", "swap", "target", "timer"];
 
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'@' | b'_' | b'+')
@@ -342,9 +346,17 @@ mod tests {
         for text in ["etcd.service", "a@.timer", r"dev-disk\x2d1.mount", "a:b.socket"] {
             assert!(text.parse::<UnitName>().is_ok(), "{text:?}");
         }
-        for text in
-            ["", "etcd", ".service", "a.", "../a.service", "a b.service", "-a.service", "é.x"]
-        {
+        for text in [
+            "",
+            "etcd",
+            ".service",
+            "a.",
+            "../a.service",
+            "a b.service",
+            "-a.service",
+            "a.md",
+            "a*.path",
+        ] {
             assert!(text.parse::<UnitName>().is_err(), "{text:?}");
         }
         for text in ["quorum", "http_200", "01-disk.sh"] {

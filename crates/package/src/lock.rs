@@ -71,6 +71,8 @@ impl Lock {
     pub fn is_held(path: &Utf8Path) -> io::Result<bool> {
         let file = match fs_err::File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            // Who may not even ask cannot be told.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
             file => file?,
         };
         match file.file().try_lock_shared() {
@@ -86,11 +88,15 @@ impl Lock {
         wait: &dyn Fn(),
         try_lock: impl Fn(&std::fs::File) -> Result<(), TryLockError>,
     ) -> Result<Self, LockError> {
-        let file = open(path)?;
+        let mut file = open(path)?;
         let mut is_told = false;
         loop {
             match try_lock(file.file()) {
-                Ok(()) => return Ok(Self { _file: file }),
+                Ok(()) if crate::platform::is_at(file.file(), path)? => {
+                    return Ok(Self { _file: file });
+                }
+                // Whoever held it took it away: what we hold keeps nobody out.
+                Ok(()) => file = open(path)?,
                 Err(TryLockError::Error(error)) => return Err(error.into()),
                 Err(TryLockError::WouldBlock) => {
                     cancel.check()?;
@@ -108,5 +114,14 @@ fn open(path: &Utf8Path) -> io::Result<fs_err::File> {
     if let Some(folder) = path.parent() {
         crate::durable::create_folders(folder)?;
     }
-    fs_err::File::options().create(true).truncate(false).write(true).open(path)
+    let file = fs_err::File::options().create(true).truncate(false).write(true).open(path)?;
+    // Whoever may read it may hold it, and keep everybody waiting.
+    if crate::platform::mode_of(&file.metadata()?) != PRIVATE {
+        // Not ours to change: then it is not ours to protect.
+        drop(crate::platform::set_file_mode(file.file(), PRIVATE));
+    }
+    Ok(file)
 }
+
+/// For its owner alone.
+const PRIVATE: u32 = 0o600;

@@ -7,6 +7,8 @@ use std::path::Path;
 use ::package::durable::{self, Staging};
 use ::package::path::PackagePath;
 use ::package::{PackageId, Sha256, causes};
+use std::time::Duration;
+
 use camino::{Utf8Path, Utf8PathBuf};
 
 use super::Fix;
@@ -15,7 +17,7 @@ use crate::derived::Change;
 use crate::event::Event;
 use crate::generation::{self, Layout};
 use crate::host::{Host, HostError, Job};
-use crate::machine::{Machine, Services, State};
+use crate::machine::{Machine, Services, State, stop_all};
 use crate::paths;
 use crate::platform::{self, tree::Folder};
 use crate::setup::late::{self, BoundFile};
@@ -223,6 +225,9 @@ impl Host {
     }
 }
 
+/// How long units may take to stop.
+const STOP_MAX: Duration = Duration::from_mins(2);
+
 /// Lets the service manager see unit files that changed, and starts those units anew that run with
 /// another text; all others keep running.
 fn restart(
@@ -246,9 +251,9 @@ fn restart(
         return Ok(Vec::new());
     }
     job.observer.event(&Event::Stopping { units: &written });
-    services.stop(&written).map_err(HostError::Services)?;
+    stop_all(services, &written, STOP_MAX, job.cancel).map_err(HostError::Services)?;
     job.observer.event(&Event::Starting { units: &written });
-    services.start(&written, true).map_err(HostError::Services)?;
+    services.start(&written).map_err(HostError::Services)?;
     let line = |unit: &String| format!("restart `{unit}`, whose unit had another text");
     Ok(written.iter().map(line).collect())
 }

@@ -73,6 +73,8 @@ pub enum Change {
 pub enum DeriveError {
     #[error("`{0}` is there and was not made by this installation; move it away")]
     Foreign(Utf8PathBuf),
+    #[error("`{0}` is a unit of another program; a package must not bring one of that name")]
+    OthersUnit(Utf8PathBuf),
     #[error("there is no user `{0}`, and `{1}` says that people make the users of this machine")]
     ManualUser(UserName, Utf8PathBuf),
     #[error("there is no group `{group}`, in which user `{user}` must be; make it")]
@@ -134,7 +136,9 @@ impl Steps<'_> {
         let mut left: BTreeSet<Utf8PathBuf> = self.derived.absent.clone();
         left.extend(self.receipt.files.iter().cloned());
         for name in &self.found.wanted {
-            left.extend([self.derived.wants.join(name), units.join(name)]);
+            // The folder of links is ours alone; a file that somebody enabled there is theirs.
+            left.insert(self.derived.wants.join(name));
+            left.extend(Some(units.join(name)).filter(|path| self.is_known(path)));
         }
         left.retain(|path| !self.is_derived(path) && *self.at(path) != FoundEntry::Missing);
         // The link tells that the unit was ours, so that it goes after it.
@@ -163,6 +167,8 @@ impl Steps<'_> {
     }
 
     fn files(&mut self) {
+        let others = self.found.others_units.iter().cloned();
+        self.problems.extend(others.map(DeriveError::OthersUnit));
         for path in &self.derived.folders {
             match self.at(path) {
                 FoundEntry::Missing => self.changes.push(Change::Folder { path: path.clone() }),
@@ -200,7 +206,11 @@ impl Steps<'_> {
     fn users(&mut self, manual_users: &Utf8Path) {
         for (user, group) in &self.derived.users {
             let own = |group: &GroupName| group.as_str() == user.as_str();
-            let group = group.clone().filter(|group| !own(group));
+            let mut group = group.clone().filter(|group| !own(group));
+            if group.is_none() && self.found.groups.contains(user.as_str()) {
+                // Somebody made it; the user can only be put into it.
+                group = user.as_str().parse().ok();
+            }
             match (self.found.users.get(user.as_str()), group) {
                 (Some(Some(account)), Some(group)) => {
                     if !account.groups.iter().any(|found| found == group.as_str()) {
@@ -247,8 +257,11 @@ impl Steps<'_> {
                 self.changes.push(Change::Sysctl { setting, value });
             }
         }
-        for setting in self.receipt.sysctl.keys() {
-            if !self.derived.sysctl.contains_key(setting) {
+        for (setting, before) in &self.receipt.sysctl {
+            let is_back = self.found.sysctl.get(setting).and_then(Option::as_ref)
+                == Some(&before.value.split_whitespace().collect::<Vec<_>>().join(" "));
+            let is_ours = before.boot == self.found.boot && !is_back;
+            if is_ours && !self.derived.sysctl.contains_key(setting) {
                 self.changes.push(Change::Restore { setting: setting.clone() });
             }
         }

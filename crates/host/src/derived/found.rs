@@ -23,7 +23,9 @@ pub struct Found {
     pub wanted: BTreeSet<String>,
     /// The users that are asked for.
     pub users: BTreeMap<String, Option<Account>>,
-    /// The groups that are asked for and exist.
+    /// Unit files of others that have the name of one of ours.
+    pub others_units: BTreeSet<Utf8PathBuf>,
+    /// The groups that are asked for and exist, and those that have the name of a user.
     pub groups: BTreeSet<String>,
     /// Whether people make the users of this machine.
     pub manual_users: bool,
@@ -94,6 +96,14 @@ impl Found {
             let entry = FoundEntry::at(&path)?;
             found.entries.insert(path, entry);
         }
+        for folder in &machine.others_units {
+            let names = derived.files.keys().filter_map(|path| path.file_name());
+            for path in names.map(|name| folder.join(name)) {
+                if *folder != machine.units && fs_err::symlink_metadata(&path).is_ok() {
+                    found.others_units.insert(path);
+                }
+            }
+        }
         for path in derived.state.keys() {
             let entry = FoundEntry::of(path, fs_err::metadata(path))?;
             found.entries.insert(path.clone(), entry);
@@ -101,16 +111,15 @@ impl Found {
         if let Some(accounts) = &machine.accounts {
             for (user, group) in &derived.users {
                 found.users.insert(user.to_string(), accounts.user(user.as_str())?);
-                if let Some(group) = group
-                    && accounts.has_group(group.as_str())?
-                {
-                    found.groups.insert(group.to_string());
+                let group = group.as_ref().map_or(user.as_str(), |group| group.as_str());
+                if accounts.has_group(group)? {
+                    found.groups.insert(group.to_owned());
                 }
             }
         }
         if let Some(kernel) = &machine.kernel {
             for setting in derived.sysctl.keys().chain(receipt.sysctl.keys()) {
-                let value = read_setting(&setting_path(kernel, setting))?;
+                let value = read_setting(&setting_path(kernel, setting));
                 found.sysctl.insert(setting.clone(), value);
             }
         }
@@ -161,13 +170,11 @@ pub(crate) fn setting_path(kernel: &Utf8Path, setting: &str) -> Utf8PathBuf {
     parts.fold(kernel.to_owned(), |path, part| path.join(part))
 }
 
-fn read_setting(path: &Utf8Path) -> io::Result<Option<String>> {
+fn read_setting(path: &Utf8Path) -> Option<String> {
     match fs_err::read_to_string(path) {
         // The kernel separates several numbers by tabs.
-        Ok(text) => Ok(Some(text.split_whitespace().collect::<Vec<_>>().join(" "))),
-        Err(error) if is_absence(&error) => Ok(None),
-        // Some can only be written.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
-        Err(error) => Err(error),
+        Ok(text) => Some(text.split_whitespace().collect::<Vec<_>>().join(" ")),
+        // This kernel does not have it, or only lets it be written.
+        Err(_) => None,
     }
 }

@@ -14,7 +14,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use package::distribution::Distribution;
 use package::id::{GroupName, UserName};
 
-use crate::generation::Generation;
+use crate::generation::{Generation, is_template};
 use crate::host::Host;
 use crate::machine::Machine;
 use crate::paths::Paths;
@@ -23,7 +23,7 @@ pub(crate) use change::possible;
 pub use change::{Change, DeriveError, changes};
 pub use found::{Found, FoundEntry};
 pub use reconcile::ReconcileError;
-pub(crate) use reconcile::{missing, set};
+pub(crate) use reconcile::{ASIDE, missing, set};
 
 /// What should be outside the generations.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -72,7 +72,9 @@ impl Derived {
         derived.absent.insert(boot.join(distribution.target()));
         for (name, text) in texts {
             derived.files.insert(machine.units.join(name), text.clone());
-            derived.links.insert(wants.join(name), Utf8Path::new("..").join(name));
+            if !is_template(name) {
+                derived.links.insert(wants.join(name), Utf8Path::new("..").join(name));
+            }
         }
         if let Some(profile) = &machine.profile {
             derived.folders.extend(profile.parent().map(Utf8Path::to_owned));
@@ -108,9 +110,9 @@ fn target_text(distribution: &Distribution) -> String {
 /// The only unit of the distribution that boot starts by itself. It is the same for every generation.
 fn setup_text(host: &Host, machine: &Machine) -> String {
     let Host { distribution, paths, .. } = host;
-    let mounts =
-        [&paths.root, &paths.repository, &machine.state].map(|path| path.as_str()).join(" ");
-    let command = host.boot_command(machine).join(" ");
+    let mounts = [&paths.root, &paths.repository, &machine.state].map(|path| quoted(path.as_str()));
+    let command: Vec<String> =
+        host.boot_command(machine).iter().map(|argument| quoted(argument)).collect();
     format!(
         "[Unit]\n\
          Description={name}: make this host what its live generation says, then start it\n\
@@ -118,13 +120,32 @@ fn setup_text(host: &Host, machine: &Machine) -> String {
          After=network.target\n\
          \n\
          [Service]\n\
-         Type=oneshot\n\
          RemainAfterExit=yes\n\
          Restart=on-failure\n\
          RestartSec=10\n\
          ExecStart={command}\n",
         name = distribution.name,
+        mounts = mounts.join(" "),
+        command = command.join(" "),
     )
+}
+
+/// A word of a unit file that means itself.
+fn quoted(word: &str) -> String {
+    let is_plain = |char: char| char.is_ascii_alphanumeric() || "/._-+@,:=".contains(char);
+    if word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    let mut quoted = String::from("\"");
+    for char in word.chars() {
+        match char {
+            '"' | '\\' => quoted.extend(['\\', char]),
+            '%' | '$' => quoted.extend([char, char]),
+            _ => quoted.push(char),
+        }
+    }
+    quoted.push('"');
+    quoted
 }
 
 impl Host {

@@ -19,7 +19,7 @@ use crate::receipt::{Before, Receipt, ReceiptError};
 use crate::store;
 
 /// What grows beside the files that are written, one at a time.
-const ASIDE: &str = ".tmp-monobloc";
+pub(crate) const ASIDE: &str = ".tmp-monobloc";
 
 /// Why the machine is not what the live generation says.
 #[derive(Debug, thiserror::Error)]
@@ -119,16 +119,30 @@ impl Host {
             durable::sync_directory(&folder)
                 .map_err(ReconcileError::of("sync what was written"))?;
         }
-        let done = receipt.update(&self.paths, |receipt| {
-            for change in changes {
-                match change {
-                    Change::Remove { path } => drop(receipt.files.remove(path)),
-                    Change::Restore { setting } => drop(receipt.sysctl.remove(setting)),
-                    _ => {}
-                }
-            }
+        Ok(())
+    }
+
+    /// Takes out of the receipt what is not there any more. Only once nobody goes back: what would
+    /// have to be written again needs room, which there may be none of then.
+    pub(crate) fn prune_receipt(
+        &self,
+        machine: &Machine,
+        live: &Generation,
+    ) -> Result<(), ReconcileError> {
+        let mut receipt = Receipt::read(&self.paths)?;
+        let texts = self
+            .unit_texts(live)
+            .map_err(ReconcileError::of("read the units of the live generation"))?;
+        let derived = Derived::of(self, machine, live, &texts);
+        let pruned = receipt.update(&self.paths, |receipt| {
+            receipt.files.retain(|path| {
+                derived.files.contains_key(path)
+                    || derived.links.contains_key(path)
+                    || fs_err::symlink_metadata(path).is_ok()
+            });
+            receipt.sysctl.retain(|setting, _| derived.sysctl.contains_key(setting));
         });
-        done.map_err(ReconcileError::of("write the receipt"))
+        pruned.map_err(ReconcileError::of("write the receipt"))
     }
 
     /// Writes down what will be made.

@@ -20,6 +20,7 @@ use crate::versioned::{self, FormatError};
 
 pub use layout::Layout;
 pub(crate) use layout::Of;
+pub(crate) use running::is_template;
 pub use running::{Running, Unit};
 pub(crate) use write::{discard, switch, write};
 

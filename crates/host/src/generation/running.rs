@@ -82,12 +82,17 @@ impl Running {
         running
     }
 
-    /// The units of `self` that `other` does not have as they are.
+    /// The units that can be started: all but templates, which others are made from.
+    pub(crate) fn startable(&self) -> Vec<String> {
+        self.units.keys().filter(|name| !is_template(name)).cloned().collect()
+    }
+
+    /// The units of `self` that can be started and that `other` does not have as they are.
     pub(crate) fn units_not_in(&self, other: &Self) -> Vec<String> {
-        let is_other = |(name, unit): &(&String, &Unit)| {
-            other.units.get(*name).is_none_or(|found| found.digest != unit.digest)
-        };
-        self.units.iter().filter(is_other).map(|(name, _)| name.clone()).collect()
+        let digest = |running: &Self, name: &str| running.units.get(name).map(|unit| unit.digest);
+        let mut units = self.startable();
+        units.retain(|name| digest(other, name) != digest(self, name));
+        units
     }
 
     /// The packages whose programs in `older` cannot read what those of `self` wrote, with both
@@ -102,6 +107,11 @@ impl Running {
         }
         unreadable
     }
+}
+
+/// Whether a unit is a template, such as `shell@.service`.
+pub(crate) fn is_template(unit: &str) -> bool {
+    unit.rsplit_once('.').is_some_and(|(stem, _)| stem.ends_with('@'))
 }
 
 struct Set<'a> {

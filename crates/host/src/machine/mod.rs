@@ -10,14 +10,16 @@ use camino::{Utf8Path, Utf8PathBuf};
 use package::distribution::Distribution;
 
 pub use accounts::{Account, Accounts, NewUser, Shadow};
-pub(crate) use services::is_own;
 pub use services::{Services, State, Systemd, UnitState};
+pub(crate) use services::{is_own, stop_all, wait_until_idle};
 
 /// The part of the machine that an installation derives from its live generation.
 #[derive(Debug, Clone)]
 pub struct Machine {
     /// The folder of unit files.
     pub units: Utf8PathBuf,
+    /// Folders of unit files that belong to others.
+    pub others_units: Vec<Utf8PathBuf>,
     /// The folder in which packages keep state.
     pub state: Utf8PathBuf,
     /// The link that gives people's shells the environment.
@@ -37,6 +39,9 @@ impl Machine {
     pub fn this(distribution: &Distribution, program: Option<Utf8PathBuf>) -> Self {
         Self {
             units: "/etc/systemd/system".into(),
+            others_units: ["/run", "/usr/local/lib", "/usr/lib", "/lib"]
+                .map(|folder| Utf8Path::new(folder).join("systemd/system"))
+                .into(),
             state: distribution.state_directory.clone(),
             profile: Some(format!("/etc/profile.d/{}.sh", distribution.name).into()),
             kernel: Some("/proc/sys".into()),
@@ -55,6 +60,7 @@ impl Machine {
     pub fn below(root: &Utf8Path) -> Self {
         Self {
             units: root.join("systemd"),
+            others_units: Vec::new(),
             state: root.join("state"),
             profile: None,
             kernel: None,

@@ -4,17 +4,22 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::io;
 use std::process::{Command, Output};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use package::Cancel;
 
 use crate::platform;
 
-/// Starts and stops units, and tells how they are.
+/// Starts and stops units, and tells how they are. Nothing here waits: whoever waits looks at the
+/// states, at the clock, and at whether they are still wanted.
 pub trait Services: Debug + Send + Sync {
-    /// Stops units and waits until they are. One that is not known counts as stopped.
+    /// Asks units to stop, in the order they want. One that is not known counts as stopped.
     fn stop(&self, units: &[String]) -> io::Result<()>;
-    /// Starts units; with `wait` returns when each is up or failed, which is no error here.
-    fn start(&self, units: &[String], wait: bool) -> io::Result<()>;
-    /// Forgets how units failed that are gone.
+    /// Ends the processes of units that do not stop.
+    fn kill(&self, units: &[String]);
+    /// Asks units to start, in the order they want.
+    fn start(&self, units: &[String]) -> io::Result<()>;
+    /// Forgets how often units failed.
     fn forget(&self, units: &[String]);
     /// Stops units that this process is a part of, and starts others, some time after this returns.
     fn replace_own(&self, stop: &[String], start: &[String]) -> io::Result<()>;
@@ -35,10 +40,69 @@ pub trait Services: Debug + Send + Sync {
 pub struct UnitState {
     /// In short.
     pub state: State,
+    /// Whether something was asked of it that is not done yet.
+    pub is_busy: bool,
     /// In the service manager's words.
     pub words: String,
-    /// Changes whenever the unit is started anew.
-    pub invocation: String,
+    /// Changes whenever the unit is started anew, by whomever.
+    pub run: String,
+}
+
+impl UnitState {
+    /// Whether it neither runs nor will.
+    pub(crate) fn is_down(&self) -> bool {
+        matches!(self.state, State::Down | State::Failed) && !self.is_busy
+    }
+}
+
+/// How often those who wait look.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Stops units and waits until they are down; `limit` and `cancel` end the wait with an error.
+pub(crate) fn stop_all(
+    services: &dyn Services,
+    units: &[String],
+    limit: Duration,
+    cancel: &Cancel,
+) -> io::Result<()> {
+    let units: Vec<String> = units.iter().filter(|unit| !is_own(unit)).cloned().collect();
+    let begun = Instant::now();
+    let mut is_asked = false;
+    loop {
+        let states = services.states(&units)?;
+        let Some((name, unit)) = states.iter().find(|(_, unit)| !unit.is_down()) else {
+            return Ok(());
+        };
+        if !is_asked {
+            services.stop(&units)?;
+            is_asked = true;
+        } else if begun.elapsed() >= limit || cancel.is_cancelled() {
+            return Err(io::Error::other(format!("unit `{name}` does not stop: {}", unit.words)));
+        } else {
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+/// Waits until nothing is asked of units any more, up to a limit; returns what failed.
+pub(crate) fn wait_until_idle(
+    services: &dyn Services,
+    units: &[String],
+    limit: Duration,
+    cancel: &Cancel,
+) -> io::Result<Vec<String>> {
+    let begun = Instant::now();
+    loop {
+        let states = services.states(units)?;
+        let is_idle = !states.values().any(|unit| unit.is_busy);
+        if is_idle || begun.elapsed() >= limit || cancel.is_cancelled() {
+            let failed = states.into_iter().filter(|(_, unit)| unit.state == State::Failed);
+            return Ok(failed
+                .map(|(name, unit)| format!("unit `{name}` is {}", unit.words))
+                .collect());
+        }
+        std::thread::sleep(POLL);
+    }
 }
 
 /// How a unit is, in short.
@@ -78,38 +142,34 @@ impl Systemd {
 
 impl Services for Systemd {
     fn stop(&self, units: &[String]) -> io::Result<()> {
-        // Whoever stops themselves does not come to start anything.
-        let units: Vec<String> = units.iter().filter(|unit| !is_own(unit)).cloned().collect();
-        let is_running = |states: BTreeMap<String, UnitState>| {
-            states.values().any(|unit| matches!(unit.state, State::Up | State::Starting))
-        };
-        if !is_running(self.states(&units)?) {
+        if units.is_empty() || together("Conflicts", units)? {
             return Ok(());
         }
-        let is_done = together("Conflicts", &units, true)? && !is_running(self.states(&units)?);
-        if is_done {
-            return Ok(());
-        }
-        let output = systemctl(&["stop", "--"], &units)?;
+        let output = systemctl(&["stop", "--no-block", "--"], units)?;
         match output.status.code() {
             Some(0 | NOT_LOADED) => Ok(()),
             _ => Err(problem("systemctl stop", &output)),
         }
     }
 
-    fn start(&self, units: &[String], wait: bool) -> io::Result<()> {
-        if units.is_empty() || together("Wants", units, wait)? {
+    fn kill(&self, units: &[String]) {
+        if !units.is_empty() {
+            // What has no process needs no signal.
+            drop(systemctl(&["kill", "--signal=KILL", "--"], units));
+        }
+    }
+
+    fn start(&self, units: &[String]) -> io::Result<()> {
+        if units.is_empty() {
             return Ok(());
         }
-        let arguments: &[&str] =
-            if wait { &["start", "--"] } else { &["start", "--no-block", "--"] };
-        let output = systemctl(arguments, units)?;
-        // With 1 the message says which jobs failed; whoever asked looks at the states.
-        match output.status.code() {
-            Some(0 | 1) if wait => Ok(()),
-            Some(0) => Ok(()),
-            _ => Err(problem("systemctl start", &output)),
+        // How often they failed before says nothing of what they are now.
+        self.forget(units);
+        if together("Wants", units)? {
+            return Ok(());
         }
+        let output = systemctl(&["start", "--no-block", "--"], units)?;
+        if output.status.success() { Ok(()) } else { Err(problem("systemctl start", &output)) }
     }
 
     fn forget(&self, units: &[String]) {
@@ -150,7 +210,7 @@ impl Services for Systemd {
         if units.is_empty() {
             return Ok(BTreeMap::new());
         }
-        let asked = "--property=Id,Names,ActiveState,SubState,Result,InvocationID";
+        let asked = "--property=LoadState,ActiveState,SubState,Result,Job,InvocationID,NRestarts";
         let output = systemctl(&["show", asked, "--"], units)?;
         if !output.status.success() {
             return Err(problem("systemctl show", &output));
@@ -195,11 +255,10 @@ impl Services for Systemd {
 /// Starts or stops units in one step, so that they come and go in the order they ask for: a unit that
 /// wants them, or conflicts with them, and does nothing. Asked for one by one, a service could be up
 /// before its own socket. `false`: that was refused, as when one of them is about to restart.
-fn together(relation: &str, units: &[String], wait: bool) -> io::Result<bool> {
-    let names = units.join(" ");
-    let wait = if wait { "--wait" } else { "--no-block" };
+fn together(relation: &str, units: &[String]) -> io::Result<bool> {
+    let names = units.join(" ").replace('\\', "\\\\");
     let output = Command::new("systemd-run")
-        .args(["--quiet", "--collect", wait, "--property=Type=oneshot"])
+        .args(["--quiet", "--collect", "--no-block", "--property=Type=oneshot"])
         .arg(format!("--property={relation}={names}"))
         .arg(format!("--property=After={names}"))
         .args(["--", "true"])
@@ -214,19 +273,30 @@ fn state(paragraph: &str) -> UnitState {
         let line = paragraph.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('='));
         line.unwrap_or_default().to_owned()
     };
-    let (active, sub, result) = (get("ActiveState"), get("SubState"), get("Result"));
-    let state = match active.as_str() {
-        "active" | "reloading" => State::Up,
-        "activating" => State::Starting,
-        "failed" => State::Failed,
+    let (load, active, sub, result) =
+        (get("LoadState"), get("ActiveState"), get("SubState"), get("Result"));
+    let state = match (load.as_str(), active.as_str()) {
+        ("bad-setting" | "error", _) | (_, "failed") => State::Failed,
+        (_, "active" | "reloading") => State::Up,
+        (_, "activating") => State::Starting,
         _ => State::Down,
     };
-    let words = if matches!(result.as_str(), "" | "success") {
-        format!("{active} ({sub})")
-    } else {
-        format!("{active} ({sub}, {result})")
-    };
-    UnitState { state, words, invocation: get("InvocationID") }
+    let is_busy = !matches!(get("Job").as_str(), "" | "0")
+        || (active == "activating" && sub != "auto-restart")
+        || active == "deactivating";
+    let mut words = format!("{active} ({sub}");
+    for more in [result, load] {
+        if !matches!(more.as_str(), "" | "success" | "loaded") {
+            words = format!("{words}, {more}");
+        }
+    }
+    words.push(')');
+    UnitState {
+        state,
+        is_busy,
+        words,
+        run: format!("{} {}", get("InvocationID"), get("NRestarts")),
+    }
 }
 
 fn systemctl(arguments: &[&str], units: &[String]) -> io::Result<Output> {

@@ -60,7 +60,7 @@ impl Host {
     /// Boot starts nothing but setup: the rest is made right first, then started.
     fn settle_setup(&self, job: &Job<'_>) -> Result<(), HostError> {
         match &self.machine {
-            Some(machine) => self.settle(machine, None, job),
+            Some(machine) => self.settle(machine, false, job),
             None => Ok(()),
         }
     }

@@ -71,11 +71,17 @@ impl Trial {
         versioned::parse(path, bytes, FORMAT)
     }
 
-    /// The switch of this host that is not confirmed. What a crash cut short was never acted on.
+    /// The switch of this host that is not confirmed; one that cannot be read is invalid data.
     pub(crate) fn read(paths: &Paths) -> io::Result<Option<Self>> {
         let path = paths.trial();
         match fs_err::read(&path) {
-            Ok(bytes) => Self::parse(&path, &bytes).map(Some).map_err(io::Error::other),
+            Ok(bytes) => Self::parse(&path, &bytes).map(Some).map_err(|error| {
+                let kind = match error {
+                    FormatError::Newer { .. } => io::ErrorKind::Other,
+                    FormatError::Invalid { .. } => io::ErrorKind::InvalidData,
+                };
+                io::Error::new(kind, error)
+            }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }

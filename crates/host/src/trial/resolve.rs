@@ -1,15 +1,26 @@
 //! Ends a trial: confirmed, undone, or left by somebody who died.
 
-use package::durable;
+use std::io;
+use std::time::Duration;
 
+use package::{Cancel, durable};
+
+use super::judge::Switched;
 use super::{Failed, Returns, Trial};
 use crate::event::Event;
 use crate::execute::ExecuteError;
 use crate::generation::{self, Generation};
 use crate::history::What;
 use crate::host::{Host, HostError, Job};
-use crate::machine::{Machine, is_own};
+use crate::machine::{Machine, Services, is_own, stop_all, wait_until_idle};
 use crate::plan::{Plan, Step};
+
+/// How long units may take to stop before they are killed.
+const STOP_MAX: Duration = Duration::from_mins(2);
+/// How long what was killed may take to be gone.
+const KILL_MAX: Duration = Duration::from_secs(10);
+/// How long units may take to start before nobody waits for them any more.
+const START_MAX: Duration = Duration::from_mins(1);
 
 impl Host {
     /// Confirms a switch, or undoes it.
@@ -80,8 +91,16 @@ impl Host {
             return Ok(());
         };
         let (_, started) = plan.restarts();
+        let (kept, failing) = plan.left_alone();
+        let switched = Switched {
+            started,
+            kept,
+            failing,
+            has_way_back: trial.way_back().is_some(),
+            limit: self.switching.limit,
+        };
         let judged = match Generation::read(&self.paths, trial.to) {
-            Ok(live) => self.judge(&**services, &live, started, self.switching.limit, job),
+            Ok(live) => self.judge(&**services, &live, &switched, job),
             Err(error) => Err(Failed::new(package::causes(&error).join(": "))),
         };
         match judged {
@@ -99,9 +118,11 @@ impl Host {
         job: &Job<'_>,
     ) -> Result<(), HostError> {
         let live = Generation::read(&self.paths, to)?;
+        self.prune_receipt(machine, &live)?;
         self.update_tool(machine, &live, job);
         match &machine.services {
             Some(services) => {
+                services.forget(plan.restarts().0);
                 // What we are a part of ourselves was left alone until now.
                 let (stopped, started) = plan.restarts();
                 let own = |units: &[String]| -> Vec<String> {
@@ -118,14 +139,14 @@ impl Host {
     }
 
     /// What is scheduled so that a trial ends even if whoever holds it dies.
-    pub(crate) fn trial_timer(&self) -> String {
-        format!("{}-trial", self.distribution.name)
+    pub(crate) fn trial_timer(&self, to: u64) -> String {
+        format!("{}-trial-{to}", self.distribution.name)
     }
 
     /// The generation on trial is good.
     fn confirm(&self, machine: &Machine, generation: u64, job: &Job<'_>) -> Result<(), HostError> {
         Trial::forget(&self.paths)?;
-        self.unschedule(machine);
+        self.unschedule(machine, generation);
         self.note(What::Confirmed { generation }, job);
         job.observer.event(&Event::Confirmed { generation });
         Ok(())
@@ -141,7 +162,7 @@ impl Host {
             if let Err(error) = Trial::forget(&self.paths) {
                 return error.into();
             }
-            self.unschedule(machine);
+            self.unschedule(machine, bad);
             return HostError::Failed { generation: bad, reason, log };
         };
         if let Err(error) = self.go_back(machine, bad, good, &reason, &log, job) {
@@ -152,28 +173,34 @@ impl Host {
 
     /// Somebody died before the verdict: the switch is undone, or what they stopped is started.
     pub(crate) fn recover_trial(&self, machine: &Machine, job: &Job<'_>) -> Result<(), HostError> {
-        let Some(trial) = Trial::read(&self.paths)? else {
-            return Ok(());
+        let trial = match Trial::read(&self.paths) {
+            Ok(None) => return Ok(()),
+            Ok(Some(trial)) => trial,
+            // Nobody can tell what was tried; what is live is put right.
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                self.warn(&package::causes(&error).join(": "), job);
+                self.settle(machine, true, job)?;
+                return Ok(Trial::forget(&self.paths)?);
+            }
+            Err(error) => return Err(error.into()),
         };
+        if machine.services.is_none() {
+            return Err(HostError::NeedsServices);
+        }
         let live = generation::live(&self.paths)?;
         let reason = "whoever tried it died, or the machine stopped, before it was confirmed";
-        match trial.way_back() {
-            Some(good) if live == Some(trial.to) => {
-                let message =
-                    format!("generation {} was not confirmed: going back to {good}", trial.to);
-                job.observer.event(&Event::Warning { message: &message });
-                self.go_back(machine, trial.to, good, reason, &[], job)
-            }
-            _ => {
-                let other = if live == Some(trial.to) { trial.from } else { Some(trial.to) };
-                self.settle(machine, other, job)?;
-                Trial::forget(&self.paths)?;
-                self.unschedule(machine);
-                Ok(())
-            }
+        if let Some(good) = trial.way_back().filter(|_| live == Some(trial.to)) {
+            let bad = trial.to;
+            self.warn(&format!("generation {bad} was not confirmed: going back to {good}"), job);
+            return self.go_back(machine, bad, good, reason, &[], job);
         }
+        self.settle(machine, true, job)?;
+        Trial::forget(&self.paths)?;
+        self.unschedule(machine, trial.to);
+        Ok(())
     }
 
+    /// Makes `good` live again. Nothing but the switch itself may keep that from being done.
     fn go_back(
         &self,
         machine: &Machine,
@@ -183,28 +210,51 @@ impl Host {
         log: &[String],
         job: &Job<'_>,
     ) -> Result<(), HostError> {
-        let (old, new) =
-            (Generation::read(&self.paths, good)?, Generation::read(&self.paths, bad)?);
+        let old = Generation::read(&self.paths, good)?;
+        let stop = match Generation::read(&self.paths, bad) {
+            Ok(new) => new.running.units_not_in(&old.running),
+            Err(_) => old.running.startable(),
+        };
         if let Some(services) = &machine.services {
-            let stop = new.running.units_not_in(&old.running);
-            services.stop(&stop).map_err(HostError::Services)?;
+            self.force_down(&**services, &stop, job);
         }
         generation::switch(&self.paths, Some(bad), good)?;
         let (reason, log) = (reason.to_owned(), log.to_vec());
         self.note(What::Returned { from: bad, to: good, reason, log }, job);
-        self.settle(machine, Some(bad), job)?;
+        self.settle(machine, true, job)?;
+        if let Some(services) = &machine.services {
+            services.forget(&stop);
+        }
         Trial::forget(&self.paths)?;
-        self.unschedule(machine);
+        self.unschedule(machine, bad);
         job.observer.event(&Event::Live { generation: good });
         Ok(())
     }
 
-    /// Makes the machine what the live generation says, and starts it: the target, and the units that
-    /// were stopped for `other`.
+    /// Stops units; those that do not stop in time are killed, and those that cannot be stopped are
+    /// told.
+    pub(crate) fn force_down(&self, services: &dyn Services, units: &[String], job: &Job<'_>) {
+        // Who is told to stop must still bring this to its end.
+        let never = Cancel::new();
+        let stopped = stop_all(services, units, STOP_MAX, &never).or_else(|_| {
+            services.kill(units);
+            stop_all(services, units, KILL_MAX, &never)
+        });
+        if let Err(error) = stopped {
+            self.warn(&error.to_string(), job);
+        }
+    }
+
+    fn warn(&self, message: &str, job: &Job<'_>) {
+        job.observer.event(&Event::Warning { message });
+    }
+
+    /// Makes the machine what the live generation says, and starts it: the target, and with `all` each
+    /// unit, as those that a target wants do not come back with it while it is up.
     pub(crate) fn settle(
         &self,
         machine: &Machine,
-        other: Option<u64>,
+        all: bool,
         job: &Job<'_>,
     ) -> Result<(), HostError> {
         let Some(live) = generation::live(&self.paths)? else {
@@ -218,25 +268,29 @@ impl Host {
             return Ok(());
         };
         services.reload().map_err(HostError::Services)?;
-        let mut start = match other.map(|other| Generation::read(&self.paths, other)) {
-            Some(Ok(other)) => live.running.units_not_in(&other.running),
-            // It was never written.
-            Some(Err(_)) => live.running.units.keys().cloned().collect(),
-            None => Vec::new(),
-        };
+        let mut start = if all { live.running.startable() } else { Vec::new() };
         start.push(self.distribution.target());
-        services.start(&start, self.switching.wait).map_err(HostError::Services)
+        services.start(&start).map_err(HostError::Services)?;
+        if self.switching.wait {
+            let never = Cancel::new();
+            let failed = wait_until_idle(&**services, &start, START_MAX, &never);
+            for failed in failed.map_err(HostError::Services)? {
+                self.warn(&failed, job);
+            }
+        }
+        Ok(())
     }
 
-    fn unschedule(&self, machine: &Machine) {
+    fn unschedule(&self, machine: &Machine, to: u64) {
         if let Some(services) = &machine.services {
-            services.unschedule(&self.trial_timer());
+            services.unschedule(&self.trial_timer(to));
         }
     }
 
     /// Where nobody runs services, somebody must.
     pub(crate) fn tell_what_to_start(&self, live: &Generation, job: &Job<'_>) {
-        let units: Vec<&str> = live.running.units.keys().map(String::as_str).collect();
+        let units = live.running.startable();
+        let units: Vec<&str> = units.iter().map(String::as_str).collect();
         if !units.is_empty() && self.machine.as_ref().is_some_and(Machine::is_real) {
             job.observer.event(&Event::StartByHand { units: &units });
         }

@@ -74,12 +74,12 @@ impl Services for Manager {
         Ok(())
     }
 
-    fn start(&self, units: &[String], wait: bool) -> io::Result<()> {
-        self.call(format!(
-            "start {}{}",
-            units.join(" "),
-            if wait { "" } else { " without waiting" }
-        ));
+    fn kill(&self, units: &[String]) {
+        self.call(format!("kill {}", units.join(" ")));
+    }
+
+    fn start(&self, units: &[String]) -> io::Result<()> {
+        self.call(format!("start {}", units.join(" ")));
         for unit in units {
             *self.running.lock().unwrap().entry(unit.clone()).or_default() += 1;
         }
@@ -106,8 +106,8 @@ impl Services for Manager {
                 Some(_) => State::Up,
                 None => State::Down,
             };
-            let invocation = format!("{:?}", running.get(unit));
-            (unit.clone(), UnitState { state, words: format!("{state:?}"), invocation })
+            let (words, run) = (format!("{state:?}"), format!("{:?}", running.get(unit)));
+            (unit.clone(), UnitState { state, is_busy: false, words, run })
         };
         Ok(units.iter().map(state).collect())
     }
@@ -134,6 +134,7 @@ pub(crate) fn machine(top: &Utf8Path, people: &Arc<People>, manager: &Arc<Manage
     fs_err::write(top.join("program"), "#!/bin/sh\nexit 0\n").unwrap();
     Machine {
         units: top.join("units"),
+        others_units: vec![top.join("others")],
         state: top.join("state"),
         profile: Some(top.join("etc/profile.d/dcos.sh")),
         kernel: Some(top.join("kernel")),

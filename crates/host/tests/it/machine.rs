@@ -67,7 +67,6 @@ fn the_machine_becomes_what_the_live_generation_says() {
     After=network.target
 
     [Service]
-    Type=oneshot
     RemainAfterExit=yes
     Restart=on-failure
     RestartSec=10
@@ -88,7 +87,7 @@ fn the_machine_becomes_what_the_live_generation_says() {
     assert_snapshot!(fake.manager.heard().join("\n"), @"
     reload
     start a.service dcos.target
-    unschedule dcos-trial
+    unschedule dcos-trial-1
     ");
 }
 
@@ -142,11 +141,11 @@ fn only_what_changed_restarts() {
     assert_eq!(plan.restarts(), (&["a.service".to_owned()][..], &["a.service".to_owned()][..]));
     fake.world.activate(&["a--2", "b--1"]).unwrap();
     assert_snapshot!(fake.manager.heard().join("\n"), @"
-    schedule dcos-trial in 600 s
+    schedule dcos-trial-2 in 600 s
     stop a.service
     reload
     start a.service
-    unschedule dcos-trial
+    unschedule dcos-trial-2
     ");
     assert_eq!(fake.manager.running.lock().unwrap()["b.service"], 1);
 }
@@ -212,14 +211,14 @@ fn a_failed_unit_brings_the_old_generation_back() {
     assert_snapshot!(error, @"generation 2 failed its trial, generation 1 is live again: unit `c.service` is Failed");
     assert_eq!(fake.world.active(), ["a--1", "b--1"]);
     assert_snapshot!(fake.manager.heard().join("\n"), @"
-    schedule dcos-trial in 600 s
+    schedule dcos-trial-2 in 600 s
     stop a.service b.service
     reload
     start a.service c.service
     stop a.service c.service
     reload
     start a.service b.service dcos.target
-    unschedule dcos-trial
+    unschedule dcos-trial-2
     ");
     assert!(!fake.world.host.paths.trial().exists());
     let history = fs_err::read_to_string(fake.world.host.paths.history()).unwrap();
@@ -270,10 +269,10 @@ fn units_that_do_not_stop_keep_the_old_generation() {
     assert_snapshot!(fake.world.said(&error), @"cannot stop the units that change; nothing changed: a unit does not stop");
     assert_eq!(fake.world.live(), 1);
     assert_snapshot!(fake.manager.heard().join("\n"), @"
-    schedule dcos-trial in 600 s
+    schedule dcos-trial-2 in 600 s
     stop a.service
-    start a.service
-    unschedule dcos-trial
+    start a.service b.service
+    unschedule dcos-trial-2
     ");
     assert!(!fake.world.host.paths.trial().exists());
 }

@@ -224,7 +224,7 @@ fn modes_do_not_depend_on_the_umask() {
     0700 late/
     0600 late/late--setup.json
     0755 log/
-    0644 log/history.jsonl
+    0600 log/history.jsonl
     0755 packages/
     0755 packages/a--1/
     0755 packages/a--1/bin/

@@ -38,6 +38,9 @@ on_releases! {
     without_systemd_all_but_services_works = crate::services::without_systemd_all_but_services_works;
     the_program_that_boot_uses_comes_with_the_set = crate::services::the_program_that_boot_uses_comes_with_the_set;
     the_api_is_served_through_a_socket_of_systemd = crate::services::the_api_is_served_through_a_socket_of_systemd;
+    whatever_units_are_brought_the_host_comes_back = crate::trial::whatever_units_are_brought_the_host_comes_back;
+    what_another_unit_takes_down_comes_back = crate::trial::what_another_unit_takes_down_comes_back;
+    what_keeps_uninstall_from_ending_is_told_and_boot_ends_it = crate::removal::what_keeps_uninstall_from_ending_is_told_and_boot_ends_it;
     a_failing_check_goes_back_by_itself = crate::trial::a_failing_check_goes_back_by_itself;
     a_unit_that_dies_goes_back_by_itself = crate::trial::a_unit_that_dies_goes_back_by_itself;
     a_reboot_during_the_trial_goes_back = crate::trial::a_reboot_during_the_trial_goes_back;

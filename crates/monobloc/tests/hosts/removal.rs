@@ -1,6 +1,6 @@
 //! Uninstalling leaves no trace.
 
-use local::Suite;
+use local::{BOOT_MAX, Suite};
 
 use crate::site::Site;
 use crate::snapshot;
@@ -43,6 +43,34 @@ pub(crate) fn uninstall_keeps_state_and_its_users(release: Suite, test: &str) {
     // Installed again it finds its state, and what was there before is still known as its own.
     install(&site);
     site.monobloc(&["uninstall", "--purge"]);
+    let left = snapshot::differences(&before, &snapshot::of(&site));
+    assert!(left.is_empty(), "{}", left.join("\n"));
+}
+
+pub(crate) fn what_keeps_uninstall_from_ending_is_told_and_boot_ends_it(
+    release: Suite,
+    test: &str,
+) {
+    let site = Site::new(release, test);
+    let before = snapshot::of(&site);
+    install(&site);
+    // Somebody else runs something as the user, and a service does not stop.
+    let held = ["systemd-run", "--quiet", "--unit=held", "--uid=dcos_web", "sleep", "infinity"];
+    site.run(&held);
+    let output = site.try_monobloc(&["uninstall", "--purge"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("user `dcos_web`"), "{said}");
+    let output = site.try_monobloc(&["activate", "web--1", "dns--1"]);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is being removed"));
+    site.host().reboot().unwrap();
+    site.host().wait_booted(BOOT_MAX).unwrap();
+    site.eventually("boot ended it", || (!site.path("/opt/mesosphere").exists()).then_some(()));
+    site.eventually("setup is gone", || {
+        let units =
+            site.run(&["sh", "-c", "systemctl list-units --all --no-legend 'dcos*' | wc -l"]);
+        (units == "0").then_some(())
+    });
     let left = snapshot::differences(&before, &snapshot::of(&site));
     assert!(left.is_empty(), "{}", left.join("\n"));
 }

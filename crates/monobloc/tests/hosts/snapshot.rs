@@ -43,7 +43,10 @@ pub(crate) fn of(site: &Site) -> Snapshot {
         ("failed units", "systemctl list-units --failed --no-legend --no-pager"),
         ("users", "getent passwd"),
         ("groups", "getent group"),
-        ("mounts", "awk '{print $4, $5, $6}' /proc/self/mountinfo | grep -v /run/user"),
+        (
+            "mounts",
+            "awk '{print $5, $6}' /proc/self/mountinfo | grep -v -e /run/user -e /run/credentials | sort",
+        ),
         (
             "settings",
             "sysctl -a 2>/dev/null | grep -v -e random -e ns_last_pid -e nr_ -e dentry -e inode -e 'fs.file-nr' -e fs.aio -e quota -e conntrack_count -e gc_ -e pty -e neigh",

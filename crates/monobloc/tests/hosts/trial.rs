@@ -101,3 +101,70 @@ pub(crate) fn a_killed_trial_goes_back_at_the_deadline(release: Suite, test: &st
     });
     site.assert_whole(&[("web", "1"), ("dns", "1")]);
 }
+
+/// What a unit may be, and what an upgrade makes of it.
+pub(crate) fn whatever_units_are_brought_the_host_comes_back(release: Suite, test: &str) {
+    let site = installed(release, test);
+    let add = |id: &str, name: &str, text: &str| {
+        let path = format!("dcos.target.wants/{name}");
+        site.add(&Package { id, info: "{}", files: vec![(&path, text, 0o644)] });
+    };
+    let try_with = |id: &str| {
+        let output = site.try_monobloc(&["activate", "--deadline", "8", "web--2", "dns--1", id]);
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let old = [("web", "1"), ("dns", "1")];
+    // No unit at all.
+    add("bad--1", "README.md", "read me");
+    let (code, said) = try_with("bad--1");
+    assert!(code == Some(1) && said.contains("is not the name of a unit"), "{said}");
+    // The name of somebody else's.
+    add("bad--2", "ssh.service", "[Service]\nExecStart=/bin/sleep infinity\n");
+    let (code, said) = try_with("bad--2");
+    assert!(code == Some(1) && said.contains("is a unit of another program"), "{said}");
+    // One that systemd cannot read.
+    add("bad--3", "empty.service", "[Service]\n");
+    let (code, said) = try_with("bad--3");
+    assert!(code == Some(1) && said.contains("`empty.service` is"), "{said}");
+    site.assert_whole(&old);
+    // One that takes for ever to start: the deadline holds.
+    let slow = "[Service]\nType=oneshot\nExecStart=/bin/sleep infinity\n";
+    add("bad--4", "slow.service", slow);
+    let (code, said) = try_with("bad--4");
+    assert!(code == Some(1) && said.contains("not confirmed within 8 s"), "{said}");
+    site.assert_whole(&old);
+    // One that is restarted until nobody wants to any more.
+    add("bad--5", "loop.service", "[Service]\nRestart=always\nExecStart=/bin/false\n");
+    let (code, said) = try_with("bad--5");
+    assert!(code == Some(1) && said.contains("generation 1 is live again"), "{said}");
+    site.assert_whole(&old);
+    // A template is there for others, and a name may be written so that systemd must not read it
+    // otherwise.
+    add("good--1", "shell@.service", "[Service]\nExecStart=/bin/sleep infinity\n");
+    add("odd--1", "a\\x2db.service", "[Service]\nExecStart=/bin/sleep infinity\n");
+    site.monobloc(&["activate", "web--1", "dns--1", "good--1", "odd--1"]);
+    site.run(&["systemctl", "start", "shell@1.service"]);
+    assert!(site.is_active("a\\x2db.service"));
+    site.monobloc(&["rollback"]);
+    site.assert_whole(&old);
+    assert_eq!(site.run(&["sh", "-c", "systemctl --failed --no-legend | wc -l"]), "0");
+}
+
+pub(crate) fn what_another_unit_takes_down_comes_back(release: Suite, test: &str) {
+    let site = installed(release, test);
+    let unit = "[Unit]\nRequires=web.service\nAfter=web.service\n\
+                [Service]\nExecStart=/bin/sleep infinity\n";
+    let files = vec![("dcos.target.wants/needy.service", unit, 0o644)];
+    site.add(&Package { id: "needy--1", info: "{}", files });
+    site.monobloc(&["activate", "web--1", "dns--1", "needy--1"]);
+    site.monobloc(&["activate", "web--2", "dns--1", "needy--1"]);
+    assert!(site.is_active("needy.service"));
+    // One that had failed before, and is not touched, decides nothing.
+    site.run(&["systemctl", "kill", "--signal=SEGV", "dns.service"]);
+    site.eventually("it failed", || {
+        let state = ["systemctl", "show", "--property=ActiveState", "--value", "dns.service"];
+        (site.run(&state) == "failed").then_some(())
+    });
+    site.monobloc(&["activate", "web--1", "dns--1", "needy--1"]);
+    assert!(site.is_active("needy.service") && site.is_active("web.service"));
+}

@@ -28,6 +28,8 @@ pub enum Conflict {
     ReservedFile { path: PackagePath, target: Target },
     #[error("unit `{unit}` is brought by `{}` and by `{}`", first.package, second.package)]
     Unit { unit: String, first: Target, second: Target },
+    #[error("`{}` of `{package}` is not the name of a unit: expected letters, digits and `:-_.@\\`, with an ending such as `.service`", unit.escape_debug())]
+    UnitName { unit: String, package: PackageId },
     #[error("`{package}` brings the unit `{unit}`, a name that belongs to the installation itself")]
     ReservedUnit { unit: String, package: PackageId },
     #[error("`{package}` has a folder among its units: `{path}`; only unit files can be there")]

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::distribution::Distribution;
-use crate::id::{PackageId, RoleName};
+use crate::id::{PackageId, RoleName, UnitName};
 use crate::manifest::Entry;
 use crate::path::PackagePath;
 
@@ -131,7 +131,10 @@ fn add_units(
             if *is_folder {
                 let path = target.path.clone();
                 conflicts.insert(Conflict::UnitFolder { package: package(target), path });
-            } else if distribution.reserved_units().iter().any(|reserved| reserved == unit) {
+            } else if unit.parse::<UnitName>().is_err() {
+                let unit = unit.to_owned();
+                conflicts.insert(Conflict::UnitName { unit, package: package(target) });
+            } else if distribution.reserves_unit(unit) {
                 let unit = unit.to_owned();
                 conflicts.insert(Conflict::ReservedUnit { unit, package: package(target) });
             }

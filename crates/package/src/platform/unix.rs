@@ -29,6 +29,18 @@ pub(crate) fn set_file_mode(file: &File, mode: u32) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(mode))
 }
 
+/// Whether the open file is the one at `path`.
+pub(crate) fn is_at(file: &File, path: &Utf8Path) -> io::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    match fs_err::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        found => {
+            let (found, open) = (found?, file.metadata()?);
+            Ok((found.dev(), found.ino()) == (open.dev(), open.ino()))
+        }
+    }
+}
+
 /// Makes a symbolic link at `link` that says `target`.
 pub(crate) fn symlink(target: &str, link: &Utf8Path) -> io::Result<()> {
     fs_err::os::unix::fs::symlink(target, link)

@@ -170,7 +170,8 @@ fn step(step: &host::plan::Step) -> Vec<String> {
             "begin a trial: what it says is told, and nothing goes back".to_owned()
         }
         Step::Stop { units } => format!("stop {}", units.join(", ")),
-        Step::Start { units } => format!("start {}", units.join(", ")),
+        Step::Start { units, .. } if units.is_empty() => return Vec::new(),
+        Step::Start { units, .. } => format!("start {}", units.join(", ")),
         Step::Derive { changes } => return changes.iter().map(change).collect(),
         Step::Link { name } => format!("make the link `{name}`"),
         Step::Replace { name } => format!("put a link in the place of `{name}`"),

@@ -200,6 +200,8 @@ impl From<&HostError> for Problems {
             | HostError::Returned { .. }
             | HostError::Failed { .. }
             | HostError::Removing
+            | HostError::NeedsServices
+            | HostError::Unremoved(_)
             | HostError::Services(_)
             | HostError::Reconcile(_)
             | HostError::Receipt(_)
