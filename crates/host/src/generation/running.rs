@@ -87,11 +87,16 @@ impl Running {
         self.units.keys().filter(|name| !is_template(name)).cloned().collect()
     }
 
-    /// The units of `self` that can be started and that `other` does not have as they are.
+    /// The units of `self` that can be started and that `other` does not have as they are. What
+    /// triggers such a service counts as one: it would start the old one again in the midst of it.
     pub(crate) fn units_not_in(&self, other: &Self) -> Vec<String> {
         let digest = |running: &Self, name: &str| running.units.get(name).map(|unit| unit.digest);
+        let is_other = |name: &str| digest(other, name) != digest(self, name);
         let mut units = self.startable();
-        units.retain(|name| digest(other, name) != digest(self, name));
+        units.retain(|name| {
+            let service = name.rsplit_once('.').map(|(stem, _)| format!("{stem}.service"));
+            is_other(name) || service.is_some_and(|service| is_other(&service))
+        });
         units
     }
 

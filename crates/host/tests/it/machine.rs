@@ -151,6 +151,19 @@ fn only_what_changed_restarts() {
 }
 
 #[test]
+fn what_triggers_a_service_restarts_with_it() {
+    let fake = Fake::new();
+    // The socket comes in a package of its own, which does not change.
+    add(&fake, "a--1", "{}", &[]);
+    add(&fake, "a--2", "{}", &[]);
+    fake.world.add("s--1", "{}", &[("dcos.target.wants/a.socket", "[Socket]\n")]);
+    fake.world.activate(&["a--1", "s--1"]).unwrap();
+    let plan = fake.world.host.plan(&wanted(&["a--2", "s--1"]), &crate::world::Noon).unwrap();
+    assert_eq!(plan.restarts().0, ["a.service", "a.socket"]);
+    assert_eq!(plan.restarts().1, ["a.service", "a.socket"]);
+}
+
+#[test]
 fn units_that_left_are_stopped_and_removed() {
     let fake = two_services();
     fake.world.activate(&["b--1"]).unwrap();
