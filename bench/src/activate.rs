@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use host::event::{Event, Observer};
 use host::history::By;
 use host::plan::Wanted;
@@ -27,17 +27,7 @@ const FILES: usize = 250;
 /// Folders that the files of a package lie in.
 const FOLDERS: usize = 10;
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// The program [default: `monobloc` beside this one]
-    #[arg(long, value_name = "PATH")]
-    program: Option<Utf8PathBuf>,
-    /// How often each side activates
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-}
-
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &crate::Sides) -> anyhow::Result<()> {
     let monobloc = crate::monobloc(args.program.as_ref())?;
     let (_guard, work) = crate::work_folder()?;
     println!("{PACKAGES} packages, {} files", PACKAGES * FILES);

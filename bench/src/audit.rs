@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use host::store::Trust;
 use host::{Host, Paths};
 use package::archive::{self, PackOptions};
@@ -19,17 +19,7 @@ const SMALL_BYTES: usize = 7_000;
 const LARGE: usize = 25;
 const LARGE_BYTES: usize = 32 << 20;
 
-#[derive(Debug, clap::Args)]
-pub(crate) struct Args {
-    /// The program [default: `monobloc` beside this one]
-    #[arg(long, value_name = "PATH")]
-    program: Option<Utf8PathBuf>,
-    /// How often each side reads everything
-    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-}
-
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &crate::Sides) -> anyhow::Result<()> {
     let monobloc = crate::monobloc(args.program.as_ref())?;
     let (_guard, work) = crate::work_folder()?;
     let root = work.join("root");

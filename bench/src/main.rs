@@ -20,13 +20,24 @@ use clap::Parser;
 #[command(name = "bench")]
 enum Bench {
     /// Activating 80 packages with 20,000 files, against the reference's way
-    Activate(activate::Args),
+    Activate(Sides),
     /// Packing and unpacking, against tar and zstd
     Archive(archive::Args),
     /// Auditing 30,000 files and a gigabyte, against `sha256sum`
-    Audit(audit::Args),
+    Audit(Sides),
     /// A build that has nothing to do, over a tree of 81 packages
     Noop(noop::Args),
+}
+
+/// What is run against something else.
+#[derive(Debug, clap::Args)]
+struct Sides {
+    /// The program [default: `monobloc` beside this one]
+    #[arg(long, value_name = "PATH")]
+    program: Option<Utf8PathBuf>,
+    /// How often each side does its work
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
 }
 
 fn main() -> ExitCode {

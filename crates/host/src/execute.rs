@@ -66,6 +66,10 @@ impl Host {
             return Ok(());
         }
         job.cancel.check()?;
+        if let Some(machine) = &self.machine {
+            // Boot must be able to end whatever is begun here.
+            self.ensure_tool(machine).map_err(ExecuteError::Prepare)?;
+        }
         let switch = plan.switches_to().map(|to| (plan.base.live, to));
         if let Some((from, to)) = switch {
             let what = What::Begun { from, to, reason: job.reason.clone() };
@@ -83,8 +87,7 @@ impl Host {
                 }
                 if is_live {
                     // It is made and durable; what is left is done by the next one who comes.
-                    let message = package::causes(&error).join(": ");
-                    job.observer.event(&Event::Warning { message: &message });
+                    job.warn(&package::causes(&error).join(": "));
                     continue;
                 }
                 self.give_up(plan, &error, job);
@@ -147,7 +150,6 @@ impl Host {
         let (limit, Some(machine)) = (self.switching.limit, &self.machine) else {
             return Ok(());
         };
-        self.ensure_tool(machine)?;
         let deadline = job.clock.now() + limit;
         Trial::new(from, to, deadline, returns).write(&self.paths)?;
         match &machine.services {
@@ -162,7 +164,6 @@ impl Host {
         let Some(machine) = &self.machine else {
             return Ok(());
         };
-        self.ensure_tool(machine).map_err(ExecuteError::Prepare)?;
         self.apply(machine, changes, job)?;
         let reloaded = self.services().map_or(Ok(()), Services::reload);
         reloaded.map_err(ExecuteError::Reload)
@@ -234,12 +235,10 @@ impl Host {
             && let Err(error) = generation::discard(&self.paths, layout.generation.number)
         {
             // The next one who comes cleans up.
-            let message = format!("while giving up: {error}");
-            job.observer.event(&Event::Warning { message: &message });
+            job.warn(&format!("while giving up: {error}"));
         }
         if let Err(error) = self.start_again(plan) {
-            let message = format!("while starting what was stopped: {error}");
-            job.observer.event(&Event::Warning { message: &message });
+            job.warn(&format!("while starting what was stopped: {error}"));
         }
         if let Some(to) = plan.switches_to() {
             let reason = package::causes(error).join(": ");
@@ -288,7 +287,7 @@ impl Host {
             return store::remove_any(&aside);
         }
         let message = format!("`{place}` was not only what a program made; it is now `{aside}`");
-        job.observer.event(&Event::Warning { message: &message });
+        job.warn(&message);
         Ok(())
     }
 

@@ -85,6 +85,13 @@ pub struct Job<'a> {
     pub observer: &'a dyn Observer,
 }
 
+impl Job<'_> {
+    /// Tells something that stops nothing.
+    pub(crate) fn warn(&self, message: &str) {
+        self.observer.event(&Event::Warning { message });
+    }
+}
+
 impl std::fmt::Debug for Job<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Job")
@@ -240,8 +247,7 @@ impl Host {
     pub(crate) fn note(&self, what: What, job: &Job<'_>) {
         let entry = Entry::new(job.clock.now(), job.by.clone(), what);
         if let Err(error) = self.history().append(&entry) {
-            let message = format!("the history could not be written: {error}");
-            job.observer.event(&Event::Warning { message: &message });
+            job.warn(&format!("the history could not be written: {error}"));
         }
     }
 

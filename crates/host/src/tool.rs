@@ -9,7 +9,6 @@ use camino::Utf8Path;
 use package::{Cancel, Sha256, durable};
 
 use crate::check::{self, Check};
-use crate::event::Event;
 use crate::generation::Generation;
 use crate::host::{Host, HostError, Job};
 use crate::machine::Machine;
@@ -63,8 +62,7 @@ impl Host {
         }
         let brought = self.paths.generation(live.number).join("bin/monobloc");
         if let Err(error) = self.try_update_tool(&brought) {
-            let message = format!("`{}` stays as it is: {error}", self.paths.tool());
-            job.observer.event(&Event::Warning { message: &message });
+            job.warn(&format!("`{}` stays as it is: {error}", self.paths.tool()));
         }
     }
 
@@ -85,7 +83,7 @@ impl Host {
         durable::sweep(folder)?;
         let mut copy = durable::create_beside(&place)?;
         io::copy(&mut fs_err::File::open(program)?, &mut copy)?;
-        fs_err::set_permissions(copy.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+        platform::set_mode(copy.path(), 0o755)?;
         copy.as_file().sync_all()?;
         copy.persist(&place).map_err(|error| error.error)?;
         durable::sync_directory(folder)?;

@@ -9,7 +9,7 @@ use package::id::UnitName;
 use package::lock::Lock;
 use package::{Cancel, durable};
 
-use crate::derived::{self, set};
+use crate::derived::{self, remove_file, set};
 use crate::event::Event;
 use crate::generation::is_template;
 use crate::host::{Host, HostError, Job};
@@ -202,13 +202,6 @@ fn remove_state(machine: &Machine, receipt: &Receipt) -> Vec<String> {
         }
     }
     problems
-}
-
-fn remove_file(path: &Utf8Path) -> io::Result<()> {
-    match fs_err::remove_file(path) {
-        Err(error) if paths::is_absence(&error) => Ok(()),
-        removed => removed,
-    }
 }
 
 /// Removes a folder that is empty; one that is not is returned.

@@ -32,6 +32,13 @@ impl Default for Distribution {
 }
 
 impl Distribution {
+    /// The distribution of this name: DC/OS's own with its places, any other with those that follow
+    /// from the name.
+    pub fn called(name: &str, version: &str) -> Self {
+        let known = Self::default();
+        if name == known.name { known } else { Self::named(name, version) }
+    }
+
     /// A distribution whose places follow from its name.
     pub fn named(name: &str, version: &str) -> Self {
         Self {

@@ -7,7 +7,6 @@ use std::path::Path;
 use ::package::durable::{self, Staging};
 use ::package::path::PackagePath;
 use ::package::{PackageId, Sha256, causes};
-use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
@@ -17,7 +16,7 @@ use crate::derived::Change;
 use crate::event::Event;
 use crate::generation::{self, Layout};
 use crate::host::{Host, HostError, Job};
-use crate::machine::{Machine, Services, State, stop_all};
+use crate::machine::{Machine, STOP_MAX, Services, State, stop_all};
 use crate::paths;
 use crate::platform::{self, tree::Folder};
 use crate::setup::late::{self, BoundFile};
@@ -224,9 +223,6 @@ impl Host {
         Ok((steps, problems.iter().map(ToString::to_string).collect()))
     }
 }
-
-/// How long units may take to stop.
-const STOP_MAX: Duration = Duration::from_mins(2);
 
 /// Lets the service manager see unit files that changed, and starts those units anew that run with
 /// another text; all others keep running.

@@ -6,6 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use package::id::{GroupName, UserName};
 use serde::{Deserialize, Serialize};
 
+use super::found::setting_value;
 use super::{Derived, Found, FoundEntry};
 use crate::receipt::Receipt;
 
@@ -157,13 +158,10 @@ impl Steps<'_> {
     /// Whether what is at `path` may be replaced.
     fn is_ours(&self, path: &Utf8Path) -> bool {
         let name = path.file_name().unwrap_or_default();
-        let target = self.derived.wants.file_stem().unwrap_or_default();
-        let distribution = target.strip_suffix(".target").unwrap_or(target);
-        let is_own_name = name == target || name == format!("{distribution}-setup.service");
         self.is_known(path)
             || path.parent() == Some(self.derived.wants.as_path())
             || self.found.wanted.contains(name)
-            || is_own_name
+            || self.derived.reserved.contains(path)
     }
 
     fn files(&mut self) {
@@ -251,15 +249,14 @@ impl Steps<'_> {
 
     fn settings(&mut self) {
         for (setting, value) in &self.derived.sysctl {
-            let wanted = value.split_whitespace().collect::<Vec<_>>().join(" ");
-            if self.found.sysctl.get(setting).and_then(Option::as_ref) != Some(&wanted) {
+            if self.found.sysctl.get(setting) != Some(&Some(setting_value(value))) {
                 let (setting, value) = (setting.clone(), value.clone());
                 self.changes.push(Change::Sysctl { setting, value });
             }
         }
         for (setting, before) in &self.receipt.sysctl {
-            let is_back = self.found.sysctl.get(setting).and_then(Option::as_ref)
-                == Some(&before.value.split_whitespace().collect::<Vec<_>>().join(" "));
+            let is_back =
+                self.found.sysctl.get(setting) == Some(&Some(setting_value(&before.value)));
             let is_ours = before.boot == self.found.boot && !is_back;
             if is_ours && !self.derived.sysctl.contains_key(setting) {
                 self.changes.push(Change::Restore { setting: setting.clone() });

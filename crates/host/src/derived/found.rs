@@ -170,10 +170,14 @@ pub(crate) fn setting_path(kernel: &Utf8Path, setting: &str) -> Utf8PathBuf {
     parts.fold(kernel.to_owned(), |path, part| path.join(part))
 }
 
+/// The one form of a value: the kernel separates several numbers by tabs, people by blanks.
+pub(crate) fn setting_value(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn read_setting(path: &Utf8Path) -> Option<String> {
     match fs_err::read_to_string(path) {
-        // The kernel separates several numbers by tabs.
-        Ok(text) => Some(text.split_whitespace().collect::<Vec<_>>().join(" ")),
+        Ok(text) => Some(setting_value(&text)),
         // This kernel does not have it, or only lets it be written.
         Err(_) => None,
     }

@@ -23,7 +23,7 @@ pub(crate) use change::possible;
 pub use change::{Change, DeriveError, changes};
 pub use found::{Found, FoundEntry};
 pub use reconcile::ReconcileError;
-pub(crate) use reconcile::{ASIDE, missing, set};
+pub(crate) use reconcile::{ASIDE, missing, remove_file, set};
 
 /// What should be outside the generations.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -40,6 +40,8 @@ pub struct Derived {
     pub absent: BTreeSet<Utf8PathBuf>,
     /// The folder of links that is the installation's alone.
     pub wants: Utf8PathBuf,
+    /// Unit files whose names are the installation's alone.
+    pub reserved: BTreeSet<Utf8PathBuf>,
     /// Users with the group they are asked to be in.
     pub users: BTreeMap<UserName, Option<GroupName>>,
     /// Folders with state, and who owns them.
@@ -67,6 +69,7 @@ impl Derived {
         let target = machine.units.join(distribution.target());
         derived.files.insert(target, target_text(distribution));
         derived.files.insert(machine.units.join(&setup), setup_text(host, machine));
+        derived.reserved = derived.files.keys().cloned().collect();
         derived.links.insert(boot.join(&setup), Utf8Path::new("..").join(&setup));
         // The reference lets boot start the target, whatever state the host is in.
         derived.absent.insert(boot.join(distribution.target()));
@@ -183,8 +186,6 @@ impl Host {
 
     /// The distribution with the places that follow from its name.
     fn usual(&self) -> Distribution {
-        let known = Distribution::default();
-        let Distribution { name, version, .. } = &self.distribution;
-        if *name == known.name { known } else { Distribution::named(name, version) }
+        Distribution::called(&self.distribution.name, &self.distribution.version)
     }
 }

@@ -9,7 +9,6 @@ use package::id::UserName;
 
 use super::found::setting_path;
 use super::{Change, DeriveError, Derived, Found, possible, setup_unit};
-use crate::event::Event;
 use crate::generation::Generation;
 use crate::host::{Host, Job};
 use crate::machine::{Machine, NewUser};
@@ -202,7 +201,7 @@ impl Host {
     ) -> Result<(), ReconcileError> {
         match change {
             Change::Remove { path } => {
-                remove(path).map_err(ReconcileError::of(format!("remove `{path}`")))
+                remove_file(path).map_err(ReconcileError::of(format!("remove `{path}`")))
             }
             Change::Folder { path } => {
                 platform::create_folders(path).map_err(ReconcileError::of(format!("make `{path}`")))
@@ -255,7 +254,7 @@ pub(crate) fn missing(path: &Utf8Path) -> io::Result<Vec<Utf8PathBuf>> {
 }
 
 /// Removes a file or link, if it is there.
-fn remove(path: &Utf8Path) -> io::Result<()> {
+pub(crate) fn remove_file(path: &Utf8Path) -> io::Result<()> {
     match fs_err::remove_file(path) {
         Err(error) if is_absence(&error) => Ok(()),
         result => result,
@@ -304,7 +303,6 @@ fn keep_state(machine: &Machine, path: &Utf8Path, user: Option<&UserName>) -> io
 pub(crate) fn set(machine: &Machine, setting: &str, value: &str, job: &Job<'_>) {
     let Some(kernel) = &machine.kernel else { return };
     if let Err(error) = fs_err::write(setting_path(kernel, setting), value) {
-        let message = format!("the kernel setting `{setting}` could not be set: {error}");
-        job.observer.event(&Event::Warning { message: &message });
+        job.warn(&format!("the kernel setting `{setting}` could not be set: {error}"));
     }
 }

@@ -6,6 +6,8 @@ use std::process::Command;
 
 use camino::{Utf8Path, Utf8PathBuf};
 
+use super::program;
+
 /// Knows, makes and removes users.
 pub trait Accounts: Debug + Send + Sync {
     /// The user of this name.
@@ -93,7 +95,7 @@ fn no_login() -> Utf8PathBuf {
 }
 
 /// Programs for administrators are not on everybody's path.
-fn program(name: &str) -> Command {
+fn administrators(name: &str) -> Command {
     let folders = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"];
     let found = folders.iter().map(|folder| format!("{folder}/{name}"));
     let found = found.into_iter().find(|path| fs_err::metadata(path).is_ok());
@@ -102,20 +104,11 @@ fn program(name: &str) -> Command {
 
 /// What a program answers; `None` if it knows nothing of that name.
 fn ask(name: &str, arguments: &[&str]) -> io::Result<Option<String>> {
-    let output = program(name).args(arguments).output().map_err(|error| missing(name, &error))?;
+    let output = program::run(administrators(name).args(arguments))?;
     let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
     Ok(output.status.success().then_some(text))
 }
 
 fn run(name: &str, arguments: &[&str]) -> io::Result<()> {
-    let output = program(name).args(arguments).output().map_err(|error| missing(name, &error))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(io::Error::other(format!("`{name}` failed ({}): {}", output.status, said.trim())))
-}
-
-fn missing(name: &str, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("cannot run `{name}`: {error}"))
+    program::check(name, &program::run(administrators(name).args(arguments))?)
 }

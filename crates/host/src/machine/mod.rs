@@ -2,6 +2,7 @@
 //! who runs its services.
 
 mod accounts;
+mod program;
 mod services;
 
 use std::sync::Arc;
@@ -10,8 +11,8 @@ use camino::{Utf8Path, Utf8PathBuf};
 use package::distribution::Distribution;
 
 pub use accounts::{Account, Accounts, NewUser, Shadow};
+pub(crate) use services::{STOP_MAX, is_own, stop_all, wait_until_idle};
 pub use services::{Services, State, Systemd, UnitState};
-pub(crate) use services::{is_own, stop_all, wait_until_idle};
 
 /// The part of the machine that an installation derives from its live generation.
 #[derive(Debug, Clone)]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use package::Cancel;
 
+use super::program;
 use crate::platform;
 
 /// Starts and stops units, and tells how they are. Nothing here waits: whoever waits looks at the
@@ -54,6 +55,9 @@ impl UnitState {
         matches!(self.state, State::Down | State::Failed) && !self.is_busy
     }
 }
+
+/// How long units may take to stop before they are killed, or given up.
+pub(crate) const STOP_MAX: Duration = Duration::from_mins(2);
 
 /// How often those who wait look.
 const POLL: Duration = Duration::from_millis(100);
@@ -147,8 +151,8 @@ impl Services for Systemd {
         }
         let output = systemctl(&["stop", "--no-block", "--"], units)?;
         match output.status.code() {
-            Some(0 | NOT_LOADED) => Ok(()),
-            _ => Err(problem("systemctl stop", &output)),
+            Some(NOT_LOADED) => Ok(()),
+            _ => program::check("systemctl stop", &output),
         }
     }
 
@@ -169,7 +173,7 @@ impl Services for Systemd {
             return Ok(());
         }
         let output = systemctl(&["start", "--no-block", "--"], units)?;
-        if output.status.success() { Ok(()) } else { Err(problem("systemctl start", &output)) }
+        program::check("systemctl start", &output)
     }
 
     fn forget(&self, units: &[String]) {
@@ -190,20 +194,14 @@ impl Services for Systemd {
             format!("systemctl {what} -- {}", units.join(" "))
         });
         let script = commands.collect::<Vec<_>>().join("; ");
-        let output = Command::new("systemd-run")
-            .args(["--quiet", "--collect", "--no-block", "--", "sh", "-c", &script])
-            .output()
-            .map_err(|error| missing("systemd-run", &error))?;
-        if output.status.success() { Ok(()) } else { Err(problem("systemd-run", &output)) }
+        let mut command = Command::new("systemd-run");
+        command.args(["--quiet", "--collect", "--no-block", "--", "sh", "-c", &script]);
+        program::check("systemd-run", &program::run(&mut command)?)
     }
 
     fn reload(&self) -> io::Result<()> {
         let output = systemctl(&["daemon-reload"], &[])?;
-        if output.status.success() {
-            Ok(())
-        } else {
-            Err(problem("systemctl daemon-reload", &output))
-        }
+        program::check("systemctl daemon-reload", &output)
     }
 
     fn states(&self, units: &[String]) -> io::Result<BTreeMap<String, UnitState>> {
@@ -212,9 +210,7 @@ impl Services for Systemd {
         }
         let asked = "--property=LoadState,ActiveState,SubState,Result,Job,InvocationID,NRestarts";
         let output = systemctl(&["show", asked, "--"], units)?;
-        if !output.status.success() {
-            return Err(problem("systemctl show", &output));
-        }
+        program::check("systemctl show", &output)?;
         let text = String::from_utf8_lossy(&output.stdout);
         // One paragraph for each unit, in the order in which they were asked for.
         let states = text.split("\n\n").map(state);
@@ -234,15 +230,11 @@ impl Services for Systemd {
 
     fn schedule(&self, name: &str, after: Duration, command: &[String]) -> io::Result<()> {
         self.unschedule(name);
-        let output = Command::new("systemd-run")
-            .args(["--quiet", "--collect", "--timer-property=AccuracySec=1s"])
-            .arg(format!("--unit={name}"))
-            .arg(format!("--on-active={}", after.as_secs().max(1)))
-            .arg("--")
-            .args(command)
-            .output()
-            .map_err(|error| missing("systemd-run", &error))?;
-        if output.status.success() { Ok(()) } else { Err(problem("systemd-run", &output)) }
+        let mut timer = Command::new("systemd-run");
+        timer.args(["--quiet", "--collect", "--timer-property=AccuracySec=1s"]);
+        timer.arg(format!("--unit={name}"));
+        timer.arg(format!("--on-active={}", after.as_secs().max(1)));
+        program::check("systemd-run", &program::run(timer.arg("--").args(command))?)
     }
 
     fn unschedule(&self, name: &str) {
@@ -257,14 +249,11 @@ impl Services for Systemd {
 /// before its own socket. `false`: that was refused, as when one of them is about to restart.
 fn together(relation: &str, units: &[String]) -> io::Result<bool> {
     let names = units.join(" ").replace('\\', "\\\\");
-    let output = Command::new("systemd-run")
-        .args(["--quiet", "--collect", "--no-block", "--property=Type=oneshot"])
-        .arg(format!("--property={relation}={names}"))
-        .arg(format!("--property=After={names}"))
-        .args(["--", "true"])
-        .output()
-        .map_err(|error| missing("systemd-run", &error))?;
-    Ok(output.status.success())
+    let mut command = Command::new("systemd-run");
+    command.args(["--quiet", "--collect", "--no-block", "--property=Type=oneshot"]);
+    command.arg(format!("--property={relation}={names}"));
+    command.arg(format!("--property=After={names}"));
+    Ok(program::run(command.args(["--", "true"]))?.status.success())
 }
 
 /// One paragraph of `systemctl show`.
@@ -300,18 +289,5 @@ fn state(paragraph: &str) -> UnitState {
 }
 
 fn systemctl(arguments: &[&str], units: &[String]) -> io::Result<Output> {
-    Command::new("systemctl")
-        .args(arguments)
-        .args(units)
-        .output()
-        .map_err(|error| missing("systemctl", &error))
-}
-
-fn missing(program: &str, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("cannot run `{program}`: {error}"))
-}
-
-fn problem(command: &str, output: &Output) -> io::Error {
-    let said = String::from_utf8_lossy(&output.stderr);
-    io::Error::other(format!("`{command}` failed ({}): {}", output.status, said.trim()))
+    program::run(Command::new("systemctl").args(arguments).args(units))
 }

@@ -4,6 +4,7 @@ use std::fs::Permissions;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use camino::Utf8Path;
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
@@ -51,8 +52,8 @@ pub(crate) fn create_folders(folder: &Utf8Path) -> io::Result<()> {
 }
 
 /// Sets the permission bits of the file at `path`.
-pub(crate) fn set_mode(path: &Utf8Path, mode: u32) -> io::Result<()> {
-    fs_err::set_permissions(path, Permissions::from_mode(mode))
+pub(crate) fn set_mode(path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
+    fs_err::set_permissions(path.as_ref(), Permissions::from_mode(mode))
 }
 
 /// Makes everything durable that was written to the file system of `folder`.

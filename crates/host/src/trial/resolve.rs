@@ -12,11 +12,9 @@ use crate::execute::ExecuteError;
 use crate::generation::{self, Generation};
 use crate::history::What;
 use crate::host::{Host, HostError, Job};
-use crate::machine::{Machine, Services, is_own, stop_all, wait_until_idle};
+use crate::machine::{Machine, STOP_MAX, Services, is_own, stop_all, wait_until_idle};
 use crate::plan::{Plan, Step};
 
-/// How long units may take to stop before they are killed.
-const STOP_MAX: Duration = Duration::from_mins(2);
 /// How long what was killed may take to be gone.
 const KILL_MAX: Duration = Duration::from_secs(10);
 /// How long units may take to start before nobody waits for them any more.
@@ -49,8 +47,7 @@ impl Host {
         }
         if let Err(error) = self.finish(machine, plan, to, job) {
             // It is live, and confirmed if that was asked for.
-            let message = package::causes(&error).join(": ");
-            job.observer.event(&Event::Warning { message: &message });
+            job.warn(&package::causes(&error).join(": "));
         }
         Ok(())
     }
@@ -178,7 +175,7 @@ impl Host {
             Ok(Some(trial)) => trial,
             // Nobody can tell what was tried; what is live is put right.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                self.warn(&package::causes(&error).join(": "), job);
+                job.warn(&package::causes(&error).join(": "));
                 self.settle(machine, true, job)?;
                 return Ok(Trial::forget(&self.paths)?);
             }
@@ -191,7 +188,7 @@ impl Host {
         let reason = "whoever tried it died, or the machine stopped, before it was confirmed";
         if let Some(good) = trial.way_back().filter(|_| live == Some(trial.to)) {
             let bad = trial.to;
-            self.warn(&format!("generation {bad} was not confirmed: going back to {good}"), job);
+            job.warn(&format!("generation {bad} was not confirmed: going back to {good}"));
             return self.go_back(machine, bad, good, reason, &[], job);
         }
         self.settle(machine, true, job)?;
@@ -241,12 +238,8 @@ impl Host {
             stop_all(services, units, KILL_MAX, &never)
         });
         if let Err(error) = stopped {
-            self.warn(&error.to_string(), job);
+            job.warn(&error.to_string());
         }
-    }
-
-    fn warn(&self, message: &str, job: &Job<'_>) {
-        job.observer.event(&Event::Warning { message });
     }
 
     /// Makes the machine what the live generation says, and starts it: the target, and with `all` each
@@ -275,7 +268,7 @@ impl Host {
             let never = Cancel::new();
             let failed = wait_until_idle(&**services, &start, START_MAX, &never);
             for failed in failed.map_err(HostError::Services)? {
-                self.warn(&failed, job);
+                job.warn(&failed);
             }
         }
         Ok(())

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use local::{BOOT_MAX, Cluster, Guard, Host, HostSpec, Job, Machine, Options, Suite};
+use package::Sha256;
 use package::archive::{self, PackOptions};
 use testing::files::write_files;
 
@@ -34,7 +35,8 @@ impl Site {
         let packages = tempfile::tempdir().unwrap();
         let folder = Utf8Path::from_path(packages.path()).unwrap();
         let program = Utf8PathBuf::from(env!("CARGO_BIN_EXE_monobloc"));
-        let name = format!("{:.2}{:08x}", test, fnv(test));
+        // Short, and the same in every run.
+        let name = format!("{test:.2}{:.8}", Sha256::of(test.as_bytes()).to_string());
         let host = HostSpec::new("h1", release)
             .bind(program.parent().unwrap(), "/monobloc")
             .bind(folder, PACKAGES);
@@ -196,9 +198,4 @@ impl Site {
         found.sort();
         assert_eq!(found, wanted);
     }
-}
-
-/// A short name for a test that is the same in every run.
-fn fnv(text: &str) -> u32 {
-    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -160,8 +160,7 @@ impl Places {
     fn distribution(&self) -> Result<Distribution, Failure> {
         Ok(match &self.distribution {
             None => Distribution::default(),
-            Some(name) if name == &Distribution::default().name => Distribution::default(),
-            Some(name) => Distribution::named(&distribution_name(name)?, "0"),
+            Some(name) => Distribution::called(&distribution_name(name)?, "0"),
         })
     }
 }
