@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -10,9 +11,9 @@ use host::machine::{Account, Accounts, Machine, NewUser, Services, State, UnitSt
 
 use crate::world::World;
 
-/// Users that are made and removed.
+/// Users that are made and removed, unless nobody may.
 #[derive(Debug, Default)]
-pub(crate) struct People(pub(crate) Mutex<BTreeMap<String, Account>>);
+pub(crate) struct People(pub(crate) Mutex<BTreeMap<String, Account>>, pub(crate) AtomicBool);
 
 impl People {
     /// Changes a user.
@@ -31,6 +32,9 @@ impl Accounts for People {
     }
 
     fn add(&self, user: &NewUser<'_>) -> io::Result<()> {
+        if self.1.load(Ordering::SeqCst) {
+            return Err(io::Error::other("nobody may make users"));
+        }
         let groups = vec![user.group.unwrap_or(user.name).to_owned()];
         // Whoever runs the tests owns all their files.
         let uid = rustix::process::getuid().as_raw();

@@ -135,6 +135,22 @@ fn everything_outside_the_install_root_is_in_the_receipt() {
 }
 
 #[test]
+fn what_is_made_outside_is_in_the_receipt_before() {
+    let fake = Fake::new();
+    add(&fake, "a--1", r#"{"username":"dcos_a","state_directory":true}"#, &[]);
+    fake.people.1.store(true, std::sync::atomic::Ordering::SeqCst);
+    let error = fake.world.activate(&["a--1"]).unwrap_err();
+    assert!(fake.world.said(&error).contains("nobody may make users"), "{error}");
+    assert!(fake.world.host.live().is_err(), "nothing is live that could not be settled");
+    // Neither the user nor what comes after it was made.
+    let receipt = fs_err::read_to_string(fake.world.host.paths.receipt()).unwrap();
+    assert!(receipt.contains(r#""dcos_a""#) && receipt.contains("machine/state/a"), "{receipt}");
+    assert!(!fake.world.top.join("machine/state/a").exists());
+    fake.world.host.uninstall(true, &fake.world.job()).unwrap();
+    assert!(!fake.world.top.join("machine/units").exists());
+}
+
+#[test]
 fn only_what_changed_restarts() {
     let fake = two_services();
     let plan = fake.world.host.plan(&wanted(&["a--2", "b--1"]), &crate::world::Noon).unwrap();
@@ -263,6 +279,19 @@ fn a_check_that_passes_in_time_confirms() {
     fake.world.activate(&["a--1", "b--1", "c--1"]).unwrap();
     assert_eq!(fake.world.live(), 2);
     assert!(!fake.world.host.paths.trial().exists());
+}
+
+#[test]
+fn a_unit_that_stays_up_as_long_as_it_must_confirms() {
+    let fake = two_services();
+    add(&fake, "c--1", r#"{"units":{"c.service":{"stays_up_seconds":1}}}"#, &[]);
+    add(&fake, "d--1", r#"{"units":{"d.service":{"stays_up_seconds":60}}}"#, &[]);
+    fake.world.activate(&["a--1", "b--1", "c--1"]).unwrap();
+    assert_eq!(fake.world.live(), 2);
+    let mut short = fake.world.host.clone();
+    short.switching.limit = std::time::Duration::from_secs(4);
+    let error = short.activate(&wanted(&["a--1", "b--1", "d--1"]), &fake.world.job()).unwrap_err();
+    assert!(matches!(error, HostError::Returned { live: 2, .. }), "{error}");
 }
 
 #[test]

@@ -516,3 +516,30 @@ fn an_audit_and_a_repair_can_be_had_as_json() {
     assert_eq!(repaired["schema"], "monobloc.host.repair/1");
     assert_eq!(repaired["report"]["differences"].as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn going_back_over_state_that_cannot_be_read_needs_force() {
+    let env = TestEnv::new();
+    for version in ["1", "2"] {
+        let info = format!(
+            r#"{{"state_directory":true,"state_format":{{"version":{version},"readable_by":{version}}}}}"#
+        );
+        let archive = format!("kv--{version}.tar.zst");
+        env.pack(&archive, &[("pkginfo.json", &*info, 0o644), ("bin/kv", version, 0o755)]);
+        succeed(&mut env.monobloc(&[&HOST[..], &["add", &archive]].concat()));
+        let id = format!("kv--{version}");
+        succeed(&mut env.monobloc(&[&HOST[..], &["activate", &id]].concat()));
+    }
+    assert_snapshot!(run(&env, &["rollback"]), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: the state of `kv` (it has format 2, the other reads up to 1) cannot be read by what would be live; `--force` goes back nevertheless
+    ");
+    assert_snapshot!(run(&env, &["rollback", "--force"]), @"
+    exit: 0
+    --- stdout
+    --- stderr
+    generation 1 is live
+    ");
+}

@@ -37,6 +37,7 @@ on_releases! {
     boot_starts_setup_and_setup_the_rest = crate::services::boot_starts_setup_and_setup_the_rest;
     without_systemd_all_but_services_works = crate::services::without_systemd_all_but_services_works;
     the_program_that_boot_uses_comes_with_the_set = crate::services::the_program_that_boot_uses_comes_with_the_set;
+    the_options_of_the_reference_leave_things_alone = crate::services::the_options_of_the_reference_leave_things_alone;
     the_api_is_served_through_a_socket_of_systemd = crate::services::the_api_is_served_through_a_socket_of_systemd;
     whatever_units_are_brought_the_host_comes_back = crate::trial::whatever_units_are_brought_the_host_comes_back;
     what_another_unit_takes_down_comes_back = crate::trial::what_another_unit_takes_down_comes_back;

@@ -37,7 +37,37 @@ fn cut(site: &Site, arguments: &[&str], after: Duration) {
     std::thread::sleep(after.saturating_sub(begun.elapsed()));
     site.host().kill().unwrap();
     child.wait().unwrap();
+    assert_recorded(site);
     site.boot();
+}
+
+/// Whatever there is outside the install root, at whatever moment: it is in the receipt.
+fn assert_recorded(site: &Site) {
+    let receipt = fs_err::read_to_string(site.path("/opt/mesosphere/receipt.json")).unwrap();
+    let is_ours = |name: &String| {
+        ["web.", "dns.", "gone.", "come.", "dcos"].iter().any(|start| name.starts_with(start))
+    };
+    let mut count = 0;
+    for folder in ["/etc/systemd/system", "/etc/systemd/system/dcos.target.wants", "/var/lib/dcos"]
+    {
+        let entries = fs_err::read_dir(site.path(folder)).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        for name in names.filter(|name| is_ours(name) || folder.starts_with("/var")) {
+            assert!(
+                receipt.contains(&format!("\"{folder}/{name}\"")),
+                "{folder}/{name}: {receipt}"
+            );
+            count += 1;
+        }
+    }
+    let people = fs_err::read_to_string(site.path("/etc/passwd")).unwrap();
+    for user in people.lines().filter_map(|line| line.split(':').next()) {
+        if user.starts_with("dcos_") {
+            assert!(receipt.contains(&format!("\"{user}\"")), "{user}: {receipt}");
+            count += 1;
+        }
+    }
+    assert!(count > 6, "only {count} things of the installation were found");
 }
 
 /// What runs after boot: the services of the generation that is live, and nothing else.
@@ -69,6 +99,8 @@ pub(crate) fn cuts_during_an_upgrade(release: Suite, test: &str) {
     }
     // Most moments lie before the verdict; the last one lies after the end.
     assert!(news < CUTS, "no cut came before the upgrade was confirmed");
+    let history = site.monobloc(&["history"]);
+    assert!(history.contains("went back from generation"), "no cut came within a trial: {history}");
 }
 
 pub(crate) fn cuts_during_a_rollback(release: Suite, test: &str) {

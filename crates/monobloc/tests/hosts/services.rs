@@ -3,6 +3,7 @@
 use local::{BOOT_MAX, Suite};
 
 use crate::site::{Package, Site};
+use crate::snapshot;
 
 pub(crate) fn unchanged_units_keep_their_process(release: Suite, test: &str) {
     let site = Site::new(release, test);
@@ -72,6 +73,29 @@ pub(crate) fn without_systemd_all_but_services_works(release: Suite, test: &str)
     site.assert_whole(&[("web", "1")]);
 }
 
+pub(crate) fn the_options_of_the_reference_leave_things_alone(release: Suite, test: &str) {
+    let site = Site::new(release, test);
+    site.add_service("web", "1", r#"{"username":"dcos_web","state_directory":true}"#);
+    let outside = || snapshot::of(&site).into_iter().filter(|(what, _)| !what.starts_with("/opt"));
+    let before: snapshot::Snapshot = outside().collect();
+    // Nothing of the machine.
+    site.monobloc(&["--rooted-systemd", "activate", "web--1"]);
+    assert!(site.path("/opt/mesosphere/systemd/web.service").exists());
+    assert!(site.path("/opt/mesosphere/state/web").exists());
+    let left = snapshot::differences(&before, &outside().collect());
+    assert!(left.is_empty(), "{}", left.join("\n"));
+    // Everything but services.
+    site.monobloc(&["--no-systemd", "activate", "web--1"]);
+    assert!(site.path(UNIT).exists());
+    assert_eq!(site.run(&["stat", "-c", "%U", "/var/lib/dcos/web"]), "dcos_web");
+    assert!(!site.is_active("web.service") && !site.is_active("dcos.target"));
+    // And all of it.
+    site.monobloc(&["activate", "web--1"]);
+    site.assert_whole(&[("web", "1")]);
+}
+
+const UNIT: &str = "/etc/systemd/system/web.service";
+
 pub(crate) fn the_program_that_boot_uses_comes_with_the_set(release: Suite, test: &str) {
     let site = Site::new(release, test);
     let tool = site.path("/opt/mesosphere/tool/monobloc");
@@ -134,4 +158,13 @@ pub(crate) fn the_api_is_served_through_a_socket_of_systemd(release: Suite, test
     });
     assert_eq!(ask(&["http://host/active/"]), r#"["api--2","web--2"]"#);
     assert_eq!(site.said("web.service"), "version 2");
+    // Without a socket of systemd it makes its own.
+    site.run(&["systemd-run", "--quiet", "/monobloc/monobloc", "host", "serve"]);
+    let own = site.eventually("it answers", || {
+        let curl =
+            ["curl", "--silent", "--unix-socket", "/run/dcos/api.sock", "http://host/active/"];
+        let output = site.host().exec(&curl).unwrap();
+        output.status.success().then(|| String::from_utf8(output.stdout).unwrap())
+    });
+    assert_eq!(own, r#"["api--2","web--2"]"#);
 }
