@@ -11,7 +11,7 @@ use package::{PackageId, durable};
 use serde::{Deserialize, Serialize};
 
 use crate::platform;
-use crate::versioned::{self, FormatError};
+use package::versioned::{self, FormatError};
 
 /// The version of a line that this program writes, and the newest that it reads.
 const FORMAT: u32 = 1;

@@ -26,7 +26,6 @@ pub mod store;
 mod tool;
 pub mod trial;
 mod uninstall;
-mod versioned;
 pub mod wire;
 
 pub use execute::ExecuteError;
@@ -35,4 +34,4 @@ pub use observe::{ObserveError, Observed};
 pub use paths::Paths;
 pub use roles::RolesError;
 pub use uninstall::Uninstalled;
-pub use versioned::FormatError;
+pub use package::versioned::FormatError;

@@ -212,7 +212,7 @@ impl Plan {
 
     /// Reads a plan.
     pub fn parse(bytes: &[u8]) -> Result<Self, crate::FormatError> {
-        crate::versioned::parse("plan".into(), bytes, FORMAT)
+        package::versioned::parse("plan".into(), bytes, FORMAT)
     }
 }
 

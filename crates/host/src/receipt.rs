@@ -9,7 +9,7 @@ use package::{durable, json};
 use serde::{Deserialize, Serialize};
 
 use crate::paths::Paths;
-use crate::versioned::{self, FormatError};
+use package::versioned::{self, FormatError};
 
 /// The version of the file that this program writes, and the newest that it reads.
 const FORMAT: u32 = 1;

@@ -1,13 +1,13 @@
 //! The names and paths of what a tree makes; without a `distribution.toml` they are DC/OS's own.
 
 use camino::Utf8PathBuf;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::id::UserName;
 use crate::path::PackagePath;
 
 /// Name, version and places of a distribution.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Distribution {
     /// What the distribution is called.
     pub name: String,

@@ -1,11 +1,12 @@
 //! What Monobloc moves: package ids, `pkginfo.json`, file manifests, archives, digests, signatures,
-//! and what a set of packages looks like when it is active.
+//! bundles and the secrets beside them, and what a set of packages looks like when it is active.
 //!
 //! This crate knows nothing of hosts, networks, build trees or terminals. Everything it reads may
 //! come from a stranger: parsers return errors and never panic.
 
 pub mod active;
 pub mod archive;
+pub mod bundle;
 pub mod cancel;
 pub mod diagnostic;
 pub mod digest;
@@ -18,7 +19,9 @@ pub mod manifest;
 pub mod path;
 pub mod pkginfo;
 mod platform;
+pub mod secret;
 pub mod sign;
+pub mod versioned;
 
 pub use cancel::{Cancel, Cancelled};
 pub use digest::Sha256;

@@ -36,7 +36,7 @@ struct FormatOnly {
 }
 
 /// Reads a JSON document that carries `format`; keys it does not know are ignored.
-pub(crate) fn parse<T: DeserializeOwned>(
+pub fn parse<T: DeserializeOwned>(
     path: &Utf8Path,
     bytes: &[u8],
     newest: u32,

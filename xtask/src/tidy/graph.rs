@@ -12,27 +12,29 @@ const PACKAGE: &str = "monobloc-package";
 const DOWNLOAD: &str = "monobloc-download";
 const BUILD: &str = "monobloc-build";
 const HOST: &str = "monobloc-host";
+const CONFIG: &str = "monobloc-config";
 const LOCAL: &str = "monobloc-local";
 const WEB: &str = "monobloc-web";
 const TESTING: &str = "monobloc-testing";
 
 /// Which crates of the workspace each of them may use. Tests may also use [`TESTING`].
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     (PACKAGE, &[]),
     (DOWNLOAD, &[PACKAGE]),
     (BUILD, &[PACKAGE, DOWNLOAD]),
+    (CONFIG, &[PACKAGE]),
     (HOST, &[PACKAGE, DOWNLOAD]),
     (LOCAL, &[PACKAGE]),
     (WEB, &[PACKAGE, HOST]),
-    ("monobloc", &[PACKAGE, DOWNLOAD, BUILD, HOST, LOCAL, WEB]),
+    ("monobloc", &[PACKAGE, DOWNLOAD, BUILD, CONFIG, HOST, LOCAL, WEB]),
     (TESTING, &[]),
-    ("bench", &[PACKAGE, DOWNLOAD, BUILD, HOST, TESTING]),
-    ("fuzz", &[PACKAGE, DOWNLOAD, BUILD, HOST, WEB, TESTING]),
+    ("bench", &[PACKAGE, DOWNLOAD, BUILD, CONFIG, HOST, TESTING]),
+    ("fuzz", &[PACKAGE, DOWNLOAD, BUILD, CONFIG, HOST, WEB, TESTING]),
     ("xtask", &[]),
 ];
 
 /// What runs on a host stays small and synchronous, fit for a rescue shell; what makes hosts needs none.
-const WITHOUT_RUNTIME: [&str; 5] = [PACKAGE, DOWNLOAD, BUILD, HOST, LOCAL];
+const WITHOUT_RUNTIME: [&str; 6] = [PACKAGE, DOWNLOAD, BUILD, CONFIG, HOST, LOCAL];
 const RUNTIMES: [&str; 3] = ["tokio", "async-std", "smol"];
 
 /// A crate of the workspace.

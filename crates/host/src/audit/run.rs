@@ -26,7 +26,7 @@ use crate::machine::Machine;
 use crate::platform::{self, tree::Folder};
 use crate::receipt::{Receipt, ReceiptError};
 use crate::store::Store;
-use crate::versioned::FormatError;
+use package::versioned::FormatError;
 
 /// How often a host is looked at that changes in the meantime.
 const ATTEMPTS_MAX: usize = 3;

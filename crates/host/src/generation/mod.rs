@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::host::Host;
 use crate::paths::{GENERATIONS, Paths};
 use crate::store;
-use crate::versioned::{self, FormatError};
+use package::versioned::{self, FormatError};
 
 pub use layout::Layout;
 pub(crate) use layout::Of;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
 use crate::store::MADE_MANIFEST;
-use crate::versioned::{self, FormatError};
+use package::versioned::{self, FormatError};
 use crate::{platform, store};
 
 /// What stands before and after the name of a value.

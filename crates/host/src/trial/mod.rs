@@ -11,7 +11,7 @@ use package::{durable, json};
 use serde::{Deserialize, Serialize};
 
 use crate::paths::Paths;
-use crate::versioned::{self, FormatError};
+use package::versioned::{self, FormatError};
 
 pub(crate) use judge::Failed;
 
