@@ -31,7 +31,7 @@ pub mod wire;
 pub use execute::ExecuteError;
 pub use host::{Clock, Collected, Host, HostError, HostLock, Job, Switching, SystemClock};
 pub use observe::{ObserveError, Observed};
+pub use package::versioned::FormatError;
 pub use paths::Paths;
 pub use roles::RolesError;
 pub use uninstall::Uninstalled;
-pub use package::versioned::FormatError;

@@ -15,6 +15,9 @@ pub struct Diagnostic {
     /// The place in it, where there is one.
     #[serde(flatten)]
     pub place: Option<Place>,
+    /// The keys in it that this is about, where keys are more than a place.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keys: Vec<String>,
     /// What is wrong and what was expected, as a lower-case fragment.
     pub message: String,
     /// What to do, where that can be said.
@@ -78,6 +81,17 @@ impl fmt::Display for Diagnostic {
             None => Ok(()),
         }
     }
+}
+
+/// The known name that was most likely meant.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let scored = known.map(|known| {
+        // One slip of the finger is always close, however short the name.
+        let is_slip = strsim::osa_distance(name, known) == 1 && name.len() > 1;
+        (if is_slip { 1.0 } else { strsim::jaro_winkler(name, known) }, known)
+    });
+    let best = scored.max_by(|left, right| left.0.total_cmp(&right.0))?;
+    (best.0 > 0.75).then_some(best.1)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ pub mod cancel;
 pub mod diagnostic;
 pub mod digest;
 pub mod distribution;
+pub mod document;
 pub mod durable;
 pub mod id;
 pub mod json;

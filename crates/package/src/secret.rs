@@ -135,10 +135,7 @@ impl Secrets {
             error => damaged(&error),
         })?;
         let mut bytes = Vec::new();
-        reader
-            .take(SIZE_MAX_BYTES + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| damaged(&error))?;
+        reader.take(SIZE_MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| damaged(&error))?;
         if bytes.len() as u64 > SIZE_MAX_BYTES {
             return Err(SecretError::TooLarge);
         }
@@ -210,10 +207,10 @@ mod tests {
         let key = RoleKey::generate();
         let id = secrets("right").package(&"s".parse().unwrap());
         let sealed = secrets("wrong").seal(&[key.recipient()]).unwrap();
-        let refused = Secrets::open(&sealed, &[key.clone()], &id);
+        let refused = Secrets::open(&sealed, std::slice::from_ref(&key), &id);
         assert!(matches!(refused, Err(SecretError::Other(_))), "{refused:?}");
         for cut in [0, 10, sealed.len() / 2, sealed.len() - 1] {
-            let refused = Secrets::open(&sealed[..cut], &[key.clone()], &id);
+            let refused = Secrets::open(&sealed[..cut], std::slice::from_ref(&key), &id);
             assert!(matches!(refused, Err(SecretError::Damaged(_))), "{cut}: {refused:?}");
         }
     }

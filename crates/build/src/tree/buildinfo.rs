@@ -10,9 +10,9 @@ use package::distribution::Distribution;
 use package::id::{GroupName, PackageName, PackageVersion, UserName, Variant, VariantName};
 use package::pkginfo::{CheckInfo, Require, Scalar, StateFormat, Sysctl, UnitInfo};
 
-use super::document::{Fields, Node, Reader, Value};
 use super::{operation, source};
 use crate::source::SourceSpec;
+use package::document::{Fields, Node, Reader, Value};
 
 const KEYS: [&str; 16] = [
     "build_script",

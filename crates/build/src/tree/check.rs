@@ -57,6 +57,7 @@ impl Check<'_> {
         self.diagnostics.push(Diagnostic {
             severity: Severity::Error,
             file: file.to_owned(),
+            keys: Vec::new(),
             place: Some(place.clone()),
             message,
             help,

@@ -4,7 +4,7 @@ use camino::Utf8PathBuf;
 use package::Sha256;
 use package::distribution::Distribution;
 
-use super::document::{Node, Reader};
+use package::document::{Node, Reader};
 
 const KEYS: [&str; 6] =
     ["build", "config_directory", "install_root", "name", "state_directory", "version"];

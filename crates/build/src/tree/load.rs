@@ -8,12 +8,12 @@ use package::diagnostic::{Diagnostic, Severity};
 use package::distribution::Distribution;
 use package::id::{PackageName, Variant, VariantName};
 
-use super::document::Reader;
 use super::{
     Component, PackageKey, PinnedRoot, Tree, TreeInfo, buildinfo, check, distribution, source,
     treeinfo,
 };
 use crate::source::{SourceError, SourceSpec};
+use package::document::Reader;
 
 /// Why a tree could not be loaded.
 #[derive(Debug, thiserror::Error)]
@@ -116,6 +116,7 @@ impl Load {
         self.diagnostics.push(Diagnostic {
             severity: Severity::Error,
             file: file.to_owned(),
+            keys: Vec::new(),
             place: None,
             message: message.into(),
             help: help.map(str::to_owned),

@@ -4,7 +4,6 @@
 mod buildinfo;
 mod check;
 mod distribution;
-mod document;
 mod load;
 mod operation;
 mod source;
@@ -93,6 +92,6 @@ impl Tree {
     /// The package whose name is most like `name`.
     pub fn nearest(&self, name: &PackageName) -> Option<String> {
         let names = self.components.keys().map(|key| key.name.as_str());
-        document::nearest(name.as_str(), names).map(str::to_owned)
+        package::diagnostic::nearest(name.as_str(), names).map(str::to_owned)
     }
 }

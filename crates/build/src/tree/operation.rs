@@ -9,7 +9,7 @@ use package::id::{CheckName, UnitName};
 use package::path::PackagePath;
 use package::pkginfo::{CheckInfo, Reads, StateFormat, UnitInfo, variable_problem};
 
-use super::document::{Fields, Key, Node, Reader, Value};
+use package::document::{Fields, Key, Node, Reader, Value};
 
 const UNIT_KEYS: [&str; 2] = ["reads", "stays_up_seconds"];
 const READS_KEYS: [&str; 2] = ["files", "variables"];

@@ -4,8 +4,9 @@ use std::str::FromStr;
 
 use download::Checksum;
 
-use super::document::{Fields, Node, Reader, nearest};
 use crate::source::{InvalidValue, Pinned, Registry, SourceSpec, SourceUrl};
+use package::diagnostic::nearest;
+use package::document::{Fields, Node, Reader};
 
 /// The kinds and the keys that each must have besides `kind`.
 const KINDS: [(&str, &[&str]); 8] = [

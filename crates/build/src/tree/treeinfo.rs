@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use package::id::{PackageName, Variant};
 
 use super::buildinfo::{Placed, read_variant};
-use super::document::{Fields, Reader};
+use package::document::{Fields, Reader};
 
 const KEYS: [&str; 4] = ["bootstrap_package_list", "core_package_list", "exclude", "variants"];
 
@@ -40,6 +40,7 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Option<TreeInfo> {
             reader.diagnostics.push(package::diagnostic::Diagnostic {
                 severity: package::diagnostic::Severity::Error,
                 file: reader.file.clone(),
+                keys: Vec::new(),
                 place: Some(name.place.clone()),
                 message,
                 help: Some("remove it from one of them".to_owned()),

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
 use crate::store::MADE_MANIFEST;
-use package::versioned::{self, FormatError};
 use crate::{platform, store};
+use package::versioned::{self, FormatError};
 
 /// What stands before and after the name of a value.
 const START: &str = "LATE_BIND_PLACEHOLDER_START_";
