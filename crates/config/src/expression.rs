@@ -1,0 +1,151 @@
+//! Small expressions, in the language of the templates: conditions, computed values, rules.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
+use package::diagnostic::Place;
+use serde_json::Value as Json;
+
+use crate::kind::{bytes_of, seconds_of};
+
+/// Steps that an expression or template may take: more are a loop that somebody forgot to end.
+const FUEL: u64 = 20_000_000;
+/// Files that values come from are not larger than this.
+const FILE_MAX_BYTES: u64 = 1 << 20;
+/// Names that belong to the language or to this program.
+const FUNCTIONS: [&str; 10] = [
+    "range",
+    "dict",
+    "namespace",
+    "debug",
+    "file",
+    "exists",
+    "is_private",
+    "detector",
+    "loop",
+    "self",
+];
+
+/// An expression, and where it was written.
+#[derive(Debug, Clone)]
+pub struct Expression {
+    /// Its text.
+    pub text: String,
+    /// The values that it uses.
+    pub names: BTreeSet<String>,
+    /// Where it stands.
+    pub declared: Declared,
+}
+
+/// Where something was declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Declared {
+    /// The file.
+    pub file: Utf8PathBuf,
+    /// The place in it.
+    pub place: Option<Place>,
+}
+
+impl Expression {
+    /// Reads an expression.
+    pub(crate) fn parse(text: &str, declared: Declared) -> Result<Self, String> {
+        let environment = environment(Utf8Path::new("."));
+        let compiled = environment.compile_expression(text).map_err(|error| message_of(&error))?;
+        let names = free_names(compiled.undeclared_variables(false));
+        Ok(Self { text: text.to_owned(), names, declared })
+    }
+
+    /// Its value, where `values` has those that it uses.
+    pub(crate) fn evaluate(&self, engine: &Engine, values: &Value) -> Result<Value, Error> {
+        engine.environment.compile_expression(&self.text)?.eval(values.clone())
+    }
+}
+
+/// The names in a template or expression that are values.
+pub(crate) fn free_names(names: impl IntoIterator<Item = String>) -> BTreeSet<String> {
+    names.into_iter().filter(|name| !FUNCTIONS.contains(&name.as_str())).collect()
+}
+
+/// What evaluates expressions and renders templates.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) environment: Environment<'static>,
+}
+
+impl Engine {
+    /// Paths that values name start at `folder`.
+    pub(crate) fn new(folder: &Utf8Path) -> Self {
+        Self { environment: environment(folder) }
+    }
+}
+
+/// Why an expression or template has no result, in one line.
+pub(crate) fn message_of(error: &Error) -> String {
+    match error.detail() {
+        Some(detail) => detail.to_owned(),
+        None => error.kind().to_string(),
+    }
+}
+
+fn environment(folder: &Utf8Path) -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_fuel(Some(FUEL));
+    environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
+    environment.add_filter("seconds", |text: String| {
+        seconds_of(&text).ok_or_else(|| failed(format!("`{text}` is not a time span")))
+    });
+    environment.add_filter("bytes", |text: String| {
+        bytes_of(&text).ok_or_else(|| failed(format!("`{text}` is not a size")))
+    });
+    let folder: Arc<Utf8Path> = folder.into();
+    let at = folder.clone();
+    environment.add_function("file", move |path: String| read(&at.join(path)));
+    let at = folder.clone();
+    environment.add_function("exists", move |path: String| at.join(path).is_file());
+    environment.add_function("is_private", move |path: String| is_private(&folder.join(path)));
+    environment.add_function("detector", |kind: String, spec: String| {
+        crate::detector_script(&kind, &spec).map_err(failed)
+    });
+    environment
+}
+
+fn failed(message: impl Into<String>) -> Error {
+    Error::new(ErrorKind::InvalidOperation, message.into())
+}
+
+fn read(path: &Utf8Path) -> Result<String, Error> {
+    let problem = |what: String| failed(format!("cannot read the file `{path}`: {what}"));
+    let metadata = fs_err::metadata(path).map_err(|error| problem(reason(&error)))?;
+    if !metadata.is_file() {
+        return Err(problem("it is no file".to_owned()));
+    }
+    if metadata.len() > FILE_MAX_BYTES {
+        return Err(problem(format!("it is larger than {FILE_MAX_BYTES} bytes")));
+    }
+    let bytes = fs_err::read(path).map_err(|error| problem(reason(&error)))?;
+    String::from_utf8(bytes).map_err(|_| problem("it is not UTF-8".to_owned()))
+}
+
+/// What went wrong, without the path, which the message has already.
+fn reason(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "it does not exist".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        kind => kind.to_string(),
+    }
+}
+
+fn is_private(path: &Utf8Path) -> bool {
+    crate::platform::is_private(path)
+}
+
+/// A result as plain JSON; `None` if it is none, such as a function.
+pub(crate) fn to_json(value: &Value) -> Option<Json> {
+    if value.is_undefined() {
+        return None;
+    }
+    serde_json::to_value(value).ok()
+}

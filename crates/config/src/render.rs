@@ -1,0 +1,230 @@
+//! From values to the files of the configuration packages.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Object, ObjectRepr, Serde};
+use minijinja::{Environment, Value};
+use package::diagnostic::{Diagnostic, Place, Severity};
+use package::id::UserName;
+use package::path::PackagePath;
+use serde_json::Value as Json;
+
+use crate::definition::{Definition, Scope, Template};
+use crate::expression::{Engine, message_of};
+use crate::resolve::{Resolution, State};
+
+/// What stands before and after the name of a value that only a host knows.
+const LATE_START: &str = "LATE_BIND_PLACEHOLDER_START_";
+const LATE_END: &str = "_LATE_BIND_PLACEHOLDER_END";
+
+/// A file of a configuration package.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Rendered {
+    /// Its text.
+    pub content: String,
+    /// Its permission bits.
+    pub mode: u32,
+    /// Who may see it.
+    pub audience: Audience,
+}
+
+/// Who may see a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Audience {
+    /// Everybody.
+    Everybody,
+    /// The user of a service, or root: it has a secret in it.
+    Owner(Option<UserName>),
+    /// Everybody, once a host has put its own values in.
+    Late,
+}
+
+impl std::fmt::Debug for Rendered {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The content may be a secret.
+        f.debug_struct("Rendered").field("audience", &self.audience).finish_non_exhaustive()
+    }
+}
+
+/// The language of templates: that of expressions, with tags that leave no blank lines.
+pub(crate) fn template_engine(engine: &Engine) -> Environment<'static> {
+    let mut environment = engine.environment.clone();
+    let syntax = SyntaxConfig::builder()
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .keep_trailing_newline(true)
+        .build();
+    environment.set_syntax(syntax.expect("the delimiters are those of the language"));
+    environment
+}
+
+impl Definition {
+    /// Makes every file, or says what is wrong with the templates. Only for a resolution that is
+    /// complete.
+    pub fn render(
+        &self,
+        resolution: &Resolution,
+    ) -> Result<BTreeMap<PackagePath, Rendered>, Vec<Diagnostic>> {
+        let environment = template_engine(&resolution.engine);
+        let mut files = BTreeMap::new();
+        let mut diagnostics = Vec::new();
+        for (path, template) in &self.templates {
+            match file(&environment, resolution, path, template) {
+                Ok(Some(rendered)) => {
+                    files.insert(path.clone(), rendered);
+                }
+                Ok(None) => {}
+                Err(found) => diagnostics.push(*found),
+            }
+        }
+        if diagnostics.is_empty() { Ok(files) } else { Err(diagnostics) }
+    }
+}
+
+/// One file; `None` if it is not made, as things are.
+fn file(
+    environment: &Environment<'_>,
+    resolution: &Resolution,
+    path: &PackagePath,
+    template: &Template,
+) -> Result<Option<Rendered>, Box<Diagnostic>> {
+    let failed = |message: String, place: Option<Place>| {
+        let file = template.declared.file.clone();
+        let help = Some("this is a mistake in the distribution, not in your file".to_owned());
+        let severity = Severity::Error;
+        Box::new(Diagnostic { severity, file, place, keys: Vec::new(), message, help })
+    };
+    let none = BTreeSet::new();
+    let asked = template.when.as_ref().map_or(&none, |when| &when.names);
+    let mut values: BTreeMap<&str, Value> = BTreeMap::new();
+    let (mut secret, mut late) = (false, Vec::new());
+    for name in template.names.union(asked) {
+        if let Some(fact) = resolution.facts.get(name.as_str()) {
+            values.insert(name, Value::from(Serde(fact)));
+            continue;
+        }
+        match resolution.states.get(name) {
+            Some(State::Known(known)) if known.scope == Scope::Controller => {
+                let message = format!("`{name}` is not for hosts, but this file uses it");
+                return Err(failed(message, None));
+            }
+            Some(State::Known(known)) => {
+                secret |= known.secret && template.names.contains(name);
+                values.insert(name, Value::from(Serde(&known.value)));
+            }
+            Some(State::Late) => {
+                let value = Arc::new(Late { name: name.clone(), asked: AtomicBool::new(false) });
+                values.insert(name, Value::from_dyn_object(value.clone()));
+                late.push(value);
+            }
+            _ => {}
+        }
+    }
+    let context = Value::from(values);
+    if let Some(when) = &template.when {
+        match when.evaluate(&resolution.engine, &context) {
+            Ok(value) if value.is_true() => {}
+            Ok(_) => return Ok(None),
+            Err(error) if error.kind() == minijinja::ErrorKind::UndefinedError => return Ok(None),
+            Err(error) => {
+                let message = format!("`{}`: {}", when.text, message_of(&error));
+                return Err(failed(message, None));
+            }
+        }
+    }
+    let rendered = environment
+        .template_from_named_str(path.as_str(), &template.source)
+        .and_then(|compiled| compiled.render(context));
+    let content = rendered.map_err(|error| {
+        let range = error.range();
+        let place = range.map(|range| Place::of(&template.source, range.start, range.end));
+        failed(format!("cannot make `{path}`: {}", message_of(&error)), place)
+    })?;
+    let misused = late
+        .iter()
+        .find(|late| late.asked.load(Ordering::Relaxed) || !content.contains(&late.placeholder()));
+    if let Some(late) = misused {
+        let name = &late.name;
+        let message = format!("`{name}` is late: this file can hold it, but not look at it");
+        return Err(failed(message, None));
+    }
+    let audience = match (secret, late.is_empty()) {
+        (false, true) => Audience::Everybody,
+        (true, true) => Audience::Owner(template.user.clone()),
+        (false, false) => Audience::Late,
+        (true, false) => {
+            let message = "this file has a secret and a late value in it".to_owned();
+            return Err(failed(message, None));
+        }
+    };
+    let mode = if secret { template.mode & 0o500 | 0o400 } else { template.mode };
+    Ok(Some(Rendered { content, mode, audience }))
+}
+
+/// A value that only a host knows. A template can write it down; whoever looks at it is told.
+#[derive(Debug)]
+struct Late {
+    name: String,
+    asked: AtomicBool,
+}
+
+impl Late {
+    fn placeholder(&self) -> String {
+        format!("{LATE_START}{}{LATE_END}", self.name)
+    }
+}
+
+impl Object for Late {
+    fn repr(self: &Arc<Self>) -> ObjectRepr {
+        ObjectRepr::Plain
+    }
+
+    fn is_true(self: &Arc<Self>) -> bool {
+        self.asked.store(true, Ordering::Relaxed);
+        true
+    }
+
+    fn custom_cmp(
+        self: &Arc<Self>,
+        _other: &minijinja::value::DynObject,
+    ) -> Option<std::cmp::Ordering> {
+        self.asked.store(true, Ordering::Relaxed);
+        None
+    }
+
+    fn render(self: &Arc<Self>, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.placeholder())
+    }
+}
+
+impl Resolution {
+    /// The values that hosts get, without secrets.
+    pub fn cluster_values(&self) -> BTreeMap<&str, &Json> {
+        self.values(false)
+    }
+
+    /// The secret values that hosts get.
+    pub fn secret_values(&self) -> BTreeMap<&str, &Json> {
+        self.values(true)
+    }
+
+    fn values(&self, secret: bool) -> BTreeMap<&str, &Json> {
+        let known = self.states.iter().filter_map(|(name, state)| match state {
+            State::Known(known) => Some((name.as_str(), known)),
+            _ => None,
+        });
+        known
+            .filter(|(_, known)| known.secret == secret && known.scope == Scope::Cluster)
+            .map(|(name, known)| (name, &known.value))
+            .collect()
+    }
+
+    /// The names of the values that only hosts know.
+    pub fn late_values(&self) -> impl Iterator<Item = &str> {
+        let late = self.states.iter().filter(|(_, state)| matches!(state, State::Late));
+        late.map(|(name, _)| name.as_str())
+    }
+}

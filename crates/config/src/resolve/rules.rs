@@ -1,0 +1,93 @@
+//! What must hold between values.
+
+use std::collections::BTreeMap;
+
+use minijinja::Value;
+use minijinja::value::Serde;
+use package::diagnostic::{Diagnostic, Severity};
+use serde_json::{Value as Json, json};
+
+use super::{Blocked, FACTS, Progress, Resolver, State};
+use crate::definition::Rule;
+use crate::expression::message_of;
+use crate::kind::MASK;
+
+impl<'d> Resolver<'d> {
+    /// Checks the rules that are about `name` alone, so that who depends on it knows.
+    pub(super) fn check_alone(&mut self, name: &'d str, state: State) -> State {
+        let rules = self.definition.rules.iter().filter(|rule| values(rule).eq([name]));
+        self.states.insert(name, Progress::Done(state.clone()));
+        let mut holds = true;
+        for rule in rules {
+            holds &= self.check(rule);
+        }
+        if holds { state } else { State::Wrong }
+    }
+
+    /// Checks the rules between several values.
+    pub(super) fn check_rules(&mut self) {
+        for rule in &self.definition.rules {
+            if values(rule).count() != 1 {
+                self.check(rule);
+            }
+        }
+    }
+
+    /// Whether a rule holds, or cannot be judged; says so if it does not.
+    fn check(&mut self, rule: &'d Rule) -> bool {
+        if self.condition(rule.when.as_ref()) != Ok(true) {
+            return true;
+        }
+        // Of what does not exist, or is not known yet, nothing can be said.
+        let all_known = rule.check.names.iter().all(|name| {
+            FACTS.contains(&name.as_str()) || matches!(self.state(name), State::Known(_))
+        });
+        if !all_known {
+            return true;
+        }
+        match self.evaluate(&rule.check) {
+            Ok((value, _, _)) if value.is_true() => true,
+            Ok(_) => {
+                self.report_rule(rule);
+                false
+            }
+            Err(Blocked::Failed(message)) => {
+                let message = format!("`{}`: {message}", rule.check.text);
+                self.declared_error(&rule.check.declared, message);
+                false
+            }
+            Err(_) => true,
+        }
+    }
+
+    fn report_rule(&mut self, rule: &Rule) {
+        let mut shown: BTreeMap<&str, Json> = BTreeMap::new();
+        for name in &rule.check.names {
+            if let Some(Progress::Done(State::Known(known))) = self.states.get(name.as_str()) {
+                let value = if known.secret { json!(MASK) } else { known.value.clone() };
+                shown.insert(name, value);
+            }
+        }
+        let values = Value::from(Serde(&shown));
+        let engine = &self.resolution.engine.environment;
+        let message = match engine.render_str(&rule.message, values) {
+            Ok(message) => message,
+            Err(error) => format!("{} ({})", rule.message, message_of(&error)),
+        };
+        let place = rule.keys.iter().find_map(|key| self.given.place_of(key));
+        self.resolution.diagnostics.push(Diagnostic {
+            severity: Severity::Error,
+            file: self.given.file.clone(),
+            place,
+            keys: rule.keys.clone(),
+            message: format!("`{}`: {message}", rule.keys.join("`, `")),
+            help: rule.help.clone(),
+        });
+    }
+}
+
+/// The values that a rule is about.
+fn values(rule: &Rule) -> impl Iterator<Item = &str> {
+    let names = rule.check.names.iter().map(String::as_str);
+    names.filter(|name| !FACTS.contains(name))
+}
