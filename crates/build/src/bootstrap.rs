@@ -29,6 +29,18 @@ pub struct Bootstrap {
     pub active: Utf8PathBuf,
 }
 
+impl Bootstrap {
+    /// The one of this name, which need not be there.
+    pub(crate) fn named(cache: &Cache, id: String) -> Self {
+        let folder = cache.folder("bootstrap");
+        Self {
+            archive: folder.join(format!("{id}.bootstrap.tar.zst")),
+            active: folder.join(format!("{id}.active.json")),
+            id,
+        }
+    }
+}
+
 /// Why no bootstrap could be made.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it")]
@@ -57,12 +69,7 @@ pub(crate) fn make(
     ids.sort();
     let list = json::pretty(&ids);
     let id = Sha256::of(list.as_bytes()).to_string()[..40].to_owned();
-    let folder = cache.folder("bootstrap");
-    let made = Bootstrap {
-        archive: folder.join(format!("{id}.bootstrap.tar.zst")),
-        active: folder.join(format!("{id}.active.json")),
-        id,
-    };
+    let made = Bootstrap::named(cache, id);
     if !made.archive.exists() {
         let work = cache.work().join("bootstrap");
         durable::remove_tree(&work)?;
@@ -81,7 +88,8 @@ pub(crate) fn make(
         archive::pack(&work, &made.archive, &options)?;
         durable::remove_tree(&work)?;
     }
-    let latest = folder.join(format!("{}bootstrap.latest", set.variant.file_prefix()));
+    let latest =
+        cache.folder("bootstrap").join(format!("{}bootstrap.latest", set.variant.file_prefix()));
     durable::write(&latest, made.id.as_bytes())?;
     Ok(made)
 }
@@ -95,8 +103,7 @@ pub(crate) fn write_complete(
 ) -> io::Result<()> {
     let mut ids: Vec<&PackageId> = set.order.iter().map(|key| &plan.identities[key].id).collect();
     ids.sort();
-    let name = format!("{}complete.latest.json", set.variant.file_prefix());
-    let path = cache.folder("complete").join(name);
+    let path = cache.complete_list(&set.variant);
     let known = fs_err::read(&path).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
     let known: Value = known.unwrap_or_default();
     // The bootstrap of the same packages stays the one that was made of them.

@@ -91,6 +91,12 @@ impl Cache {
         self.file(id, suffix)
     }
 
+    /// Where everything in a set is listed.
+    pub(crate) fn complete_list(&self, variant: &Variant) -> Utf8PathBuf {
+        let name = format!("{}complete.latest.json", variant.file_prefix());
+        self.folder("complete").join(name)
+    }
+
     /// Where the output of the package's build script is.
     pub fn log(&self, id: &PackageId) -> Utf8PathBuf {
         self.file(id, "log")

@@ -6,6 +6,7 @@
 
 mod bootstrap;
 pub mod cache;
+mod complete;
 mod declared;
 pub mod event;
 mod explain;
@@ -25,6 +26,7 @@ pub mod tree;
 mod worker;
 
 pub use bootstrap::{Bootstrap, BootstrapError};
+pub use complete::{Complete, CompleteError};
 pub use declared::Undelivered;
 pub use graph::PackageSet;
 pub use identity::{Identity, IdentityError};

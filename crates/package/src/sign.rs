@@ -102,7 +102,14 @@ impl SecretKey {
         key.map(Self).map_err(failed)
     }
 
-    /// The signature file for `content`, made for `subject`.
+    /// The half that verifies.
+    pub fn public(&self) -> Result<PublicKey, SignatureError> {
+        let failed = |error: minisign::PError| SignatureError::SecretKey(error.to_string());
+        let public = minisign::PublicKey::from_secret_key(&self.0).map_err(failed)?;
+        PublicKey::parse(&public.to_base64())
+    }
+
+    /// The signature file for `content`, made for `subject`. Twice the same gives other bytes.
     pub fn sign(&self, content: &[u8], subject: &str) -> Result<String, SignatureError> {
         minisign::sign(None, &self.0, content, Some(subject), Some("signature of monobloc"))
             .map(minisign::SignatureBox::into_string)

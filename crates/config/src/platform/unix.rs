@@ -33,3 +33,8 @@ pub(crate) fn replace_link(path: &Utf8Path, target: &str) -> io::Result<()> {
     fs_err::os::unix::fs::symlink(target, &aside)?;
     durable::rename(&aside, path)
 }
+
+/// Sets the permission bits of a file.
+pub(crate) fn set_mode(path: &Utf8Path, mode: u32) -> io::Result<()> {
+    fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))
+}

@@ -24,3 +24,8 @@ pub(crate) fn make_private_folder(path: &Utf8Path) -> io::Result<()> {
 pub(crate) fn replace_link(path: &Utf8Path, _target: &str) -> io::Result<()> {
     Err(io::Error::other(format!("cannot publish `{path}`: bundles are made on Linux")))
 }
+
+/// Sets the permission bits of a file.
+pub(crate) fn set_mode(_path: &Utf8Path, _mode: u32) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! The keys of a cluster, made when they are first needed: who signs, who can read a role's secrets,
+//! and the salt that keeps digests of secrets from telling anything.
+
+use std::io;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use package::digest::Hasher;
+use package::secret::RoleKey;
+use package::sign::{KeyPair, SecretKey, SignatureError};
+use package::{Sha256, durable};
+
+use super::{BundleError, Genconf, at};
+use crate::platform;
+
+/// Who signs what is published.
+#[derive(Debug)]
+pub struct Signer {
+    pub(super) key: SecretKey,
+    /// The public half, if it is known: what hosts pin.
+    pub public: Option<String>,
+    /// Where a key lies that was made for this.
+    pub made: Option<Utf8PathBuf>,
+}
+
+impl Signer {
+    /// Who signs with the key file at `path`; the file of the public half may lie beside it.
+    pub fn open(path: &Utf8Path, password: Option<String>) -> Result<Self, BundleError> {
+        let text = fs_err::read_to_string(path).map_err(at(path))?;
+        let key = SecretKey::parse(&text, password).map_err(|error| match error {
+            SignatureError::Password => BundleError::Sign(error),
+            error => BundleError::Key { path: path.to_owned(), problem: error.to_string() },
+        })?;
+        let public = fs_err::read_to_string(path.with_extension("pub")).ok();
+        Ok(Self { key, public, made: None })
+    }
+}
+
+impl Genconf {
+    /// Who signs if nobody says who: the cluster's own key, made the first time.
+    pub fn own_signer(&self, password: Option<String>) -> Result<Signer, BundleError> {
+        let path = self.keys().join("cluster.key");
+        if path.exists() {
+            return Signer::open(&path, password);
+        }
+        let pair = KeyPair::generate(password.clone())?;
+        // The public half first: a secret key without it would be used and never told to hosts.
+        let public = path.with_extension("pub");
+        self.make_keys_folder()?;
+        durable::write(&public, pair.public.as_bytes()).map_err(at(&public))?;
+        durable::create_private(&path, pair.secret.as_bytes()).map_err(at(&path))?;
+        Ok(Signer { made: Some(path.clone()), ..Signer::open(&path, password)? })
+    }
+
+    /// The key that reads the secrets of a role.
+    pub(super) fn role_key(&self, role: &str) -> Result<RoleKey, BundleError> {
+        let path = self.keys().join(format!("{role}.agekey"));
+        let text = self.kept(&path, || RoleKey::generate().to_file(role))?;
+        text.parse().map_err(|error: package::secret::SecretError| BundleError::Key {
+            path,
+            problem: error.to_string(),
+        })
+    }
+
+    /// A digest that only who has this folder can make: it tells whether a secret changed, not what
+    /// it is.
+    pub(super) fn keyed_digest(&self, what: &str, content: &str) -> Result<Sha256, BundleError> {
+        let path = self.keys().join("salt.key");
+        // Any secret of enough random bits will do, and that is what a key is.
+        let salt = self.kept(&path, || RoleKey::generate().to_file("of digests"))?;
+        let mut hasher = Hasher::new();
+        for part in [salt.as_str(), what, content] {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        Ok(hasher.finish())
+    }
+
+    /// The content of a file that is made the first time and never changes.
+    fn kept(&self, path: &Utf8Path, make: impl FnOnce() -> String) -> Result<String, BundleError> {
+        match fs_err::read_to_string(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.make_keys_folder()?;
+                let content = make();
+                durable::create_private(path, content.as_bytes()).map_err(at(path))?;
+                Ok(content)
+            }
+            read => read.map_err(at(path)),
+        }
+    }
+
+    fn make_keys_folder(&self) -> Result<(), BundleError> {
+        platform::make_private_folder(&self.keys()).map_err(at(&self.keys()))
+    }
+}

@@ -1,0 +1,439 @@
+//! Writes a bundle beside what is served, and publishes it by renaming one link.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use package::archive::{self, PackOptions};
+use package::bundle::{self, BUNDLE, Bundle, BundleFile, LATEST, Latest, SIGNATURE};
+use package::durable::{self, Staging};
+use package::path::PackagePath;
+use package::secret::Secrets;
+use package::{PackageId, Sha256, json};
+use rayon::prelude::*;
+use serde_json::json;
+
+use super::compose::{Composed, File, Files};
+use super::{BundleError, Genconf, Job, Published, Release, at};
+use crate::{compat, platform};
+
+/// The link whose target is the publication that counts.
+pub(super) const CURRENT: &str = "current";
+/// The folder of all publications.
+pub(super) const PUBLICATIONS: &str = "publications";
+/// The folder of all bundles.
+pub(super) const BUNDLES: &str = "bundles";
+
+/// The time of every file in a configuration package: zip files know none before.
+const FILE_TIME: u64 = 315_532_800;
+
+/// An archive of the release.
+struct Archive {
+    id: PackageId,
+    source: Utf8PathBuf,
+    path: PackagePath,
+    file: BundleFile,
+    manifest: Sha256,
+}
+
+impl Genconf {
+    /// Makes the bundle and publishes it. What is there already is not made again; if all of it is,
+    /// nothing changes.
+    pub fn publish(&self, job: &Job<'_>) -> Result<Published, BundleError> {
+        if job.definition.roles.is_empty() {
+            return Err(BundleError::NoRoles);
+        }
+        let serve = self.serve();
+        durable::create_folders(&serve).map_err(at(&serve))?;
+        let _lock = self.lock(job.cancel)?;
+        durable::sweep(&serve).map_err(at(&serve))?;
+        self.refuse_foreign()?;
+        let composed = self.compose(job)?;
+        let staging = Staging::within(&serve).map_err(at(&serve))?;
+        let mut bundle =
+            Bundle::new(job.release.distribution.clone(), composed.configuration.clone());
+        self.put_release(job, &mut bundle)?;
+        self.put_configuration(job, &composed, &staging, &mut bundle)?;
+        self.put_secrets(&composed, &mut bundle)?;
+        let own = self.own_files(job.release, &composed, &mut bundle)?;
+        fill_sets(job, &composed, &mut bundle);
+        let bytes = bundle.to_json();
+        let id = Bundle::id(&bytes);
+        self.put_bundle(job, &id, &bytes, own, &staging)?;
+        let (sequence, unchanged) = self.put_latest(job, &id, &staging)?;
+        Ok(Published {
+            bundle: id,
+            configuration: composed.configuration,
+            sequence,
+            unchanged,
+            files: bundle.files.len(),
+            bytes: bundle.files.values().map(|file| file.size).sum(),
+            secrets: composed.secrets.into_keys().collect(),
+            late: bundle.late,
+            serve,
+        })
+    }
+
+    /// What stands where a link of ours belongs may be somebody's only copy.
+    fn refuse_foreign(&self) -> Result<(), BundleError> {
+        for name in [CURRENT].into_iter().chain(fixed_names()) {
+            let path = self.serve().join(name);
+            match fs_err::symlink_metadata(&path) {
+                Ok(found) if !found.is_symlink() => return Err(BundleError::Foreign(path)),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the packages of the release into the folder that is served.
+    fn put_release(&self, job: &Job<'_>, bundle: &mut Bundle) -> Result<(), BundleError> {
+        let packages: BTreeMap<&PackageId, &Utf8PathBuf> =
+            job.release.packages.values().flatten().collect();
+        if packages.is_empty() {
+            return Err(BundleError::NoPackages);
+        }
+        let archives: Vec<Archive> = packages
+            .into_par_iter()
+            .map(|(id, source)| {
+                job.cancel.check()?;
+                look_at(id, source)
+            })
+            .collect::<Result<_, BundleError>>()?;
+        for Archive { id, source, path, file, manifest } in archives {
+            self.put_copy(&source, &path, &file)?;
+            bundle.manifests.insert(id, manifest);
+            bundle.files.insert(path, file);
+        }
+        if let Some(bootstrap) = &job.release.bootstrap {
+            for source in [&bootstrap.archive, &bootstrap.active] {
+                let name = source.file_name().unwrap_or_default();
+                let path: PackagePath = served(&format!("bootstrap/{name}"))?;
+                let file = described(source).map_err(at(source))?;
+                self.put_copy(source, &path, &file)?;
+                bundle.files.insert(path, file);
+            }
+        }
+        Ok(())
+    }
+
+    /// Packs the packages that the configuration makes.
+    fn put_configuration(
+        &self,
+        job: &Job<'_>,
+        composed: &Composed,
+        staging: &Staging,
+        bundle: &mut Bundle,
+    ) -> Result<(), BundleError> {
+        for (id, files) in &composed.packages {
+            let folder = staging.path().join(id.to_string());
+            write_files(&folder, files).map_err(at(&folder))?;
+            let name = format!("{id}.tar.zst");
+            let archive = staging.path().join(&name);
+            let options =
+                PackOptions { mtime: FILE_TIME, cancel: job.cancel.clone(), ..Default::default() };
+            let manifest = archive::pack(&folder, &archive, &options)?.digest();
+            let path = served(&format!("{}{name}", bundle::package_folder(id)))?;
+            let target = self.serve().join(path.as_str());
+            // The same content packed by another version of this program may have other bytes: those
+            // that were published under this name stay.
+            let known = archive::read_manifest(&target);
+            if !known.is_ok_and(|(_, known)| known.digest() == manifest) {
+                durable::create_folders(parent(&target)).map_err(at(&target))?;
+                durable::rename(&archive, &target).map_err(at(&target))?;
+            }
+            bundle.files.insert(path, described(&target).map_err(at(&target))?);
+            bundle.manifests.insert(id.clone(), manifest);
+        }
+        if let Some((id, document)) = &composed.late {
+            let path = format!("{}{id}.dcos_config", bundle::package_folder(id));
+            self.put_text(&path, document.as_bytes(), bundle)?;
+            bundle.late = Some(id.clone());
+        }
+        Ok(())
+    }
+
+    /// Encrypts what is secret, unless it is there already: twice the same would be other bytes.
+    fn put_secrets(&self, composed: &Composed, bundle: &mut Bundle) -> Result<(), BundleError> {
+        for (id, (secrets, roles)) in &composed.secrets {
+            let mut keys = Vec::new();
+            for role in roles {
+                keys.push(self.role_key(role.as_str())?);
+            }
+            let path = self.serve().join(bundle::secret_path(id));
+            let recipients: Vec<_> = keys.iter().map(package::secret::RoleKey::recipient).collect();
+            // Each role must be able to open it, not only one of them.
+            let is_there = fs_err::read(&path).is_ok_and(|sealed| {
+                keys.iter().all(|key| Secrets::open(&sealed, std::slice::from_ref(key), id).is_ok())
+            });
+            if !is_there {
+                durable::write(&path, &secrets.seal(&recipients)?).map_err(at(&path))?;
+            }
+            bundle.secrets.insert(id.clone(), roles.clone());
+        }
+        Ok(())
+    }
+
+    /// The files that belong to one bundle only, by name.
+    fn own_files(
+        &self,
+        release: &Release,
+        composed: &Composed,
+        bundle: &mut Bundle,
+    ) -> Result<BTreeMap<&'static str, Vec<u8>>, BundleError> {
+        let linux = release.packages.get(&bundle::OperatingSystem::Linux);
+        let ids: BTreeSet<&PackageId> =
+            linux.ok_or(BundleError::NoPackages)?.keys().chain(composed.packages.keys()).collect();
+        let list = json::pretty(&ids);
+        let list_id = compat::reference_hash(&json!(ids));
+        self.put_text(
+            &format!("package_lists/{list_id}.package_list.json"),
+            list.as_bytes(),
+            bundle,
+        )?;
+        let info: BTreeMap<&str, _> = composed
+            .packages
+            .keys()
+            .map(|id| {
+                let filename = format!("{}{id}.tar.zst", bundle::package_folder(id));
+                (id.name().as_str(), json!({ "id": id, "filename": filename }))
+            })
+            .collect();
+        let info = json::pretty(&info).into_bytes();
+        let local = self.folder.join("cluster_packages.json");
+        durable::write(&local, &info).map_err(at(&local))?;
+        let mut own = BTreeMap::from([
+            ("cluster-package-list.latest", list_id.into_bytes()),
+            ("cluster-package-info.json", info),
+        ]);
+        if let Some(bootstrap) = &release.bootstrap {
+            own.insert("bootstrap.latest", bootstrap.id.clone().into_bytes());
+        }
+        for (name, content) in &own {
+            let file = BundleFile { size: content.len() as u64, sha256: Sha256::of(content) };
+            bundle.files.insert(served(name)?, file);
+        }
+        Ok(own)
+    }
+
+    /// Puts the folder of the bundle in its place, complete and signed.
+    fn put_bundle(
+        &self,
+        job: &Job<'_>,
+        id: &Sha256,
+        bytes: &[u8],
+        mut own: BTreeMap<&'static str, Vec<u8>>,
+        staging: &Staging,
+    ) -> Result<(), BundleError> {
+        let distribution = &job.release.distribution.name;
+        let signature_name = format!("{BUNDLE}{SIGNATURE}");
+        let target = self.serve().join(Bundle::folder(id));
+        let is_there = fs_err::read(target.join(BUNDLE)).is_ok_and(|known| known == bytes);
+        // Another key may sign now.
+        if is_there && signed_by(job, BUNDLE, bytes, &target.join(&signature_name))? {
+            return Ok(());
+        }
+        let signature = job.signer.key.sign_document(BUNDLE, bytes, distribution)?;
+        if is_there {
+            let path = target.join(signature_name);
+            return durable::write(&path, signature.as_bytes()).map_err(at(&path));
+        }
+        own.insert(BUNDLE, bytes.to_vec());
+        let folder = staging.path().join("bundle");
+        let all = own.iter().map(|(name, content)| (*name, content.as_slice()));
+        let all = all.chain([(signature_name.as_str(), signature.as_bytes())]);
+        put_folder(&folder, all, &target)
+    }
+
+    /// Says that this bundle is the latest, unless that is what was said last.
+    fn put_latest(
+        &self,
+        job: &Job<'_>,
+        id: &Sha256,
+        staging: &Staging,
+    ) -> Result<(u64, bool), BundleError> {
+        let serve = self.serve();
+        let known = self.latest()?;
+        let distribution = &job.release.distribution;
+        let signature_name = format!("{LATEST}{SIGNATURE}");
+        let signature = serve.join(CURRENT).join(&signature_name);
+        if let Some(known) = &known
+            && known.bundle == *id
+            && known.expires == job.expires
+            && signed_by(job, LATEST, &known.to_json(), &signature)?
+        {
+            return Ok((known.sequence, true));
+        }
+        let clock = u64::try_from(job.now.as_second()).unwrap_or_default();
+        let sequence = known.map_or(clock, |known| clock.max(known.sequence + 1));
+        let latest = Latest::new(distribution, sequence, *id, job.expires);
+        let content = latest.to_json();
+        let signature = job.signer.key.sign_document(LATEST, &content, &distribution.name)?;
+        let folder = staging.path().join("publication");
+        let name = format!("{PUBLICATIONS}/{sequence}");
+        let files = [(LATEST, content.as_slice()), (signature_name.as_str(), signature.as_bytes())];
+        fs_err::create_dir_all(&folder).map_err(at(&folder))?;
+        let link = folder.join("bundle");
+        platform::replace_link(&link, &format!("../../{}", Bundle::folder(id)))
+            .map_err(at(&link))?;
+        let target = serve.join(&name);
+        // A number that was given and never published may be in the way.
+        durable::remove_tree(&target).map_err(at(&target))?;
+        put_folder(&folder, files, &target)?;
+        for name in fixed_names() {
+            let within = if name.starts_with(LATEST) { "" } else { "bundle/" };
+            let link = serve.join(name);
+            // A link to nothing would stop whoever copies the folder.
+            if !within.is_empty() && !serve.join(Bundle::folder(id)).join(name).exists() {
+                durable::remove_tree(&link).map_err(at(&link))?;
+                continue;
+            }
+            platform::replace_link(&link, &format!("{CURRENT}/{within}{name}"))
+                .map_err(at(&link))?;
+        }
+        job.cancel.check()?;
+        let current = serve.join(CURRENT);
+        platform::replace_link(&current, &name).map_err(at(&current))?;
+        Ok((sequence, false))
+    }
+
+    /// What was published last.
+    pub fn latest(&self) -> Result<Option<Latest>, BundleError> {
+        let path = self.serve().join(CURRENT).join(LATEST);
+        match fs_err::read(&path) {
+            Ok(bytes) => Ok(Some(Latest::parse(&bytes)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(at(&path)(error)),
+        }
+    }
+
+    /// Puts a file in its place whose path tells its content.
+    fn put_text(&self, path: &str, content: &[u8], bundle: &mut Bundle) -> Result<(), BundleError> {
+        let target = self.serve().join(path);
+        if !fs_err::read(&target).is_ok_and(|known| known == content) {
+            durable::write(&target, content).map_err(at(&target))?;
+        }
+        let file = BundleFile { size: content.len() as u64, sha256: Sha256::of(content) };
+        bundle.files.insert(served(path)?, file);
+        Ok(())
+    }
+
+    /// The same of a large one: a second name for it where that can be, else a copy.
+    fn put_copy(
+        &self,
+        source: &Utf8Path,
+        path: &PackagePath,
+        file: &BundleFile,
+    ) -> Result<(), BundleError> {
+        let target = self.serve().join(path.as_str());
+        if described(&target).is_ok_and(|known| known == *file) {
+            return Ok(());
+        }
+        durable::create_folders(parent(&target)).map_err(at(&target))?;
+        let name = target.file_name().unwrap_or_default();
+        let aside = target.with_file_name(format!("{}{name}", durable::TEMPORARY));
+        durable::remove_tree(&aside).map_err(at(&aside))?;
+        if fs_err::hard_link(source, &aside).is_err() {
+            fs_err::copy(source, &aside).map_err(at(&aside))?;
+        }
+        fs_err::File::open(&aside).and_then(|file| file.sync_all()).map_err(at(&aside))?;
+        durable::rename(&aside, &target).map_err(at(&target))
+    }
+}
+
+/// Whether the signature at `path` is one that this signer made for `content`.
+fn signed_by(
+    job: &Job<'_>,
+    name: &str,
+    content: &[u8],
+    path: &Utf8Path,
+) -> Result<bool, BundleError> {
+    let public = job.signer.key.public()?;
+    let distribution = &job.release.distribution.name;
+    Ok(fs_err::read_to_string(path).is_ok_and(|signature| {
+        public.verify_document(name, content, &signature, distribution).is_ok()
+    }))
+}
+
+/// Every name in the served folder that is a link into the publication that counts.
+fn fixed_names() -> impl Iterator<Item = &'static str> {
+    [
+        "latest.json",
+        "latest.json.minisig",
+        "bundle.json",
+        "bundle.json.minisig",
+        "bootstrap.latest",
+        "cluster-package-list.latest",
+        "cluster-package-info.json",
+    ]
+    .into_iter()
+}
+
+fn fill_sets(job: &Job<'_>, composed: &Composed, bundle: &mut Bundle) {
+    for (system, packages) in &job.release.packages {
+        let roles = job.definition.roles.iter().map(|role| {
+            let mut set: BTreeSet<PackageId> = packages.keys().cloned().collect();
+            set.extend(composed.packages.keys().cloned());
+            let secrets = composed.secrets.iter().filter(|(_, (_, roles))| roles.contains(role));
+            set.extend(secrets.map(|(id, _)| id.clone()));
+            (role.clone(), set)
+        });
+        bundle.packages.insert(*system, roles.collect());
+    }
+}
+
+fn look_at(id: &PackageId, source: &Utf8Path) -> Result<Archive, BundleError> {
+    let (_, manifest) = archive::read_manifest(source)
+        .map_err(|error| BundleError::Package { archive: source.to_owned(), source: error })?;
+    let name = source.file_name().unwrap_or_default();
+    Ok(Archive {
+        id: id.clone(),
+        source: source.to_owned(),
+        path: served(&format!("{}{name}", bundle::package_folder(id)))?,
+        file: described(source).map_err(at(source))?,
+        manifest: manifest.digest(),
+    })
+}
+
+fn described(path: &Utf8Path) -> io::Result<BundleFile> {
+    let size = fs_err::metadata(path)?.len();
+    Ok(BundleFile { size, sha256: Sha256::of_file(path)? })
+}
+
+fn served(path: &str) -> Result<PackagePath, BundleError> {
+    path.parse().map_err(|error: package::path::PathError| BundleError::Key {
+        path: path.into(),
+        problem: error.to_string(),
+    })
+}
+
+fn parent(path: &Utf8Path) -> &Utf8Path {
+    path.parent().unwrap_or(path)
+}
+
+/// Writes files to a folder and gives that its name when it is complete.
+fn put_folder<'f>(
+    folder: &Utf8Path,
+    files: impl IntoIterator<Item = (&'f str, &'f [u8])>,
+    target: &Utf8Path,
+) -> Result<(), BundleError> {
+    for (name, content) in files {
+        let path = folder.join(name);
+        durable::write(&path, content).map_err(at(&path))?;
+    }
+    // What is there and not this one is not complete, or not ours.
+    durable::remove_tree(target).map_err(at(target))?;
+    durable::create_folders(parent(target)).map_err(at(target))?;
+    durable::rename(folder, target).map_err(at(target))
+}
+
+fn write_files(folder: &Utf8Path, files: &Files) -> io::Result<()> {
+    fs_err::create_dir_all(folder)?;
+    for (path, File { content, mode }) in files {
+        let at = folder.join(path.as_str());
+        fs_err::create_dir_all(parent(&at))?;
+        fs_err::write(&at, content)?;
+        platform::set_mode(&at, *mode)?;
+    }
+    Ok(())
+}

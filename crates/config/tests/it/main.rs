@@ -1,0 +1,3 @@
+//! What the crate promises, through its public calls.
+
+mod bundle;
