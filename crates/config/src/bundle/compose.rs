@@ -10,7 +10,7 @@ use package::secret::{SecretFile, Secrets};
 use package::{PackageId, Sha256, json};
 use serde_json::{Value as Json, json};
 
-use super::{BundleError, Genconf, Job};
+use super::{BundleError, EXPANDED, Genconf, Job};
 use crate::render::{Audience, Rendered};
 use crate::resolve::Origin;
 use crate::yaml;
@@ -99,8 +99,7 @@ impl Genconf {
             set.push_str("{}\n");
         }
         let expanded = json::pretty(&values);
-        for (path, text) in [("etc/user.config.yaml", set), ("etc/expanded.config.json", expanded)]
-        {
+        for (path, text) in [("etc/user.config.yaml", set), (EXPANDED, expanded)] {
             let path = path.parse().expect("a plain path");
             files.entry(path).or_insert(File { content: text.into_bytes(), mode: 0o644 });
         }

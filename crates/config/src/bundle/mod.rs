@@ -19,6 +19,7 @@ mod collect;
 mod compose;
 mod keys;
 mod publish;
+mod published;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -40,6 +41,9 @@ use crate::resolve::Resolution;
 
 pub use collect::Collected;
 pub use keys::Signer;
+
+/// Where every value that hosts get is written down, in the configuration package.
+const EXPANDED: &str = "etc/expanded.config.json";
 
 /// What is configured: the packages of one release, all built.
 #[derive(Debug, Clone)]
