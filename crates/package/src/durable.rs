@@ -22,11 +22,21 @@ pub fn create_beside(path: &Utf8Path) -> io::Result<NamedTempFile> {
     tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&parent)
 }
 
-/// Makes a folder and those above it that are missing. A folder that cannot be asked about is an error
-/// with its reason, where making it would only say that it exists.
+/// Makes a folder and those above it that are missing, so that they last. A folder that cannot be asked
+/// about is an error with its reason, where making it would only say that it exists.
 pub fn create_folders(folder: &Utf8Path) -> io::Result<()> {
     match fs_err::metadata(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => fs_err::create_dir_all(folder),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let above = parent(folder);
+            if above != folder {
+                create_folders(&above)?;
+            }
+            match fs_err::create_dir(folder) {
+                // Somebody else was faster.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                made => made.and_then(|()| sync_directory(&above)),
+            }
+        }
         Err(error) => Err(error),
         Ok(_) => Ok(()),
     }
