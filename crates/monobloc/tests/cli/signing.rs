@@ -1,4 +1,4 @@
-//! `monobloc package keygen`, `sign` and `verify --public-key`, alone and with the stock `minisign`.
+//! `monobloc keys generate`, `package sign` and `package verify --public-key`, alone and with the stock `minisign`.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -12,7 +12,7 @@ const FILES: [(&str, &str, u32); 1] = [("bin/tool", "#!/bin/sh\n", 0o755)];
 fn env() -> TestEnv {
     let env = TestEnv::new();
     env.pack("tool--1.tar.zst", &FILES);
-    succeed(&mut env.monobloc(&["package", "keygen", "ours"]));
+    succeed(&mut env.monobloc(&["keys", "generate", "ours"]));
     env
 }
 
@@ -20,9 +20,9 @@ const SIGN: [&str; 5] = ["package", "sign", "--secret-key", "ours.key", "tool--1
 const VERIFY: [&str; 5] = ["package", "verify", "--public-key", "ours.pub", "tool--1.tar.zst"];
 
 #[test]
-fn keygen_makes_two_keys_and_never_overwrites_one() {
+fn two_keys_are_made_and_none_is_ever_overwritten() {
     let env = TestEnv::new();
-    assert_snapshot!(env.run(&["package", "keygen", "release"]), @"
+    assert_snapshot!(env.run(&["keys", "generate", "release"]), @"
     exit: 0
     --- stdout
     release.key  signs: keep it to yourself
@@ -33,11 +33,11 @@ fn keygen_makes_two_keys_and_never_overwrites_one() {
         fs_err::metadata(env.path("release.key")).unwrap().permissions().mode() & 0o777,
         0o600
     );
-    assert_snapshot!(env.run(&["--json", "package", "keygen", "second"]), @r#"
+    assert_snapshot!(env.run(&["--json", "keys", "generate", "second"]), @r#"
     exit: 0
     --- stdout
     {
-      "schema": "monobloc.package.keygen/1",
+      "schema": "monobloc.keys.generate/1",
       "secret_key": "second.key",
       "public_key": "second.pub"
     }
@@ -45,14 +45,14 @@ fn keygen_makes_two_keys_and_never_overwrites_one() {
     "#);
 
     let secret = env.read("release.key");
-    assert_snapshot!(env.run(&["package", "keygen", "release"]), @"
+    assert_snapshot!(env.run(&["keys", "generate", "release"]), @"
     exit: 1
     --- stdout
     --- stderr
     error: `release.key` exists already; no key was made
     ");
     fs_err::remove_file(env.path("release.pub")).unwrap();
-    assert_snapshot!(env.run(&["package", "keygen", "release"]), @"
+    assert_snapshot!(env.run(&["keys", "generate", "release"]), @"
     exit: 1
     --- stdout
     --- stderr
@@ -116,7 +116,7 @@ fn what_was_not_signed_so_does_not_verify() {
     --- stderr
     ");
     succeed(&mut env.monobloc(&SIGN));
-    succeed(&mut env.monobloc(&["package", "keygen", "theirs"]));
+    succeed(&mut env.monobloc(&["keys", "generate", "theirs"]));
     assert_snapshot!(env.run(&["package", "verify", "--public-key", "theirs.pub", "tool--1.tar.zst"]), @"
     exit: 1
     --- stdout
@@ -183,7 +183,7 @@ fn an_encrypted_key_signs_with_its_password_only() {
     let with = |arguments: &[&str], password: &str| {
         show(env.monobloc(arguments).env("MONOBLOC_KEY_PASSWORD", password))
     };
-    with(&["package", "keygen", "locked"], "secret");
+    with(&["keys", "generate", "locked"], "secret");
     let sign = ["package", "sign", "--secret-key", "locked.key", "tool--1.tar.zst"];
     assert_snapshot!(env.run(&sign), @"
     exit: 1

@@ -17,6 +17,7 @@ fn help_says_what_there_is() {
     Commands:
       build        Make packages from a tree of components
       package      Look at packages, verify, compare and sign them
+      keys         Make keys that sign
       host         Keep the packages of this host and switch between generations of them
       local        Make hosts on this machine to try and test with
       completions  Print a completion script for a shell
@@ -109,7 +110,6 @@ fn help_of_a_command_explains_its_options() {
       verify   Check every byte of packages against their manifests, and their signatures
       diff     Show what differs between two packages; like `diff`, exits with 1 if something does
       sign     Sign packages: writes ARCHIVE.minisig beside each
-      keygen   Make a pair of keys: NAME.key signs, NAME.pub verifies
       help     Print this message or the help of the given subcommand(s)
 
     Options:
@@ -223,7 +223,7 @@ fn a_bad_source_date_epoch_is_wrong_use() {
 fn completions_name_the_commands() {
     let output = succeed(&mut TestEnv::new().monobloc(&["completions", "bash"]));
     let script = String::from_utf8(output.stdout).unwrap();
-    for word in ["_monobloc()", "--fetch-only", "keygen"] {
+    for word in ["_monobloc()", "--fetch-only", "generate"] {
         assert!(script.contains(word), "{word}");
     }
 }

@@ -20,7 +20,6 @@ pub(crate) enum PackageCommand {
     Verify(verify::VerifyArgs),
     Diff(diff::DiffArgs),
     Sign(sign::SignArgs),
-    Keygen(sign::KeygenArgs),
 }
 
 pub(crate) fn run(
@@ -33,7 +32,6 @@ pub(crate) fn run(
         PackageCommand::Verify(arguments) => verify::run(context, arguments, output),
         PackageCommand::Diff(arguments) => diff::run(context, arguments, output),
         PackageCommand::Sign(arguments) => sign::run(context, arguments, output),
-        PackageCommand::Keygen(arguments) => sign::keygen(context, arguments, output),
     }
 }
 

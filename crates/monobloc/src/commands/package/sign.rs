@@ -1,18 +1,16 @@
-//! `monobloc package sign` and `keygen`: Ed25519 signatures that the stock `minisign` verifies.
+//! `monobloc package sign`: Ed25519 signatures that the stock `minisign` verifies.
 
 use camino::Utf8PathBuf;
 use package::archive::{self, UnpackOptions};
 use package::durable;
-use package::sign::{KeyPair, SecretKey, SignatureError};
+use package::sign::{SecretKey, SignatureError};
 use serde_json::json;
 
 use super::{id_of, signature_of};
+use crate::commands::keys::PASSWORD;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::Output;
-
-/// The variable that holds the password of a secret key: an argument could be read by everybody.
-const PASSWORD: &str = "MONOBLOC_KEY_PASSWORD";
 
 /// Sign packages: writes ARCHIVE.minisig beside each
 ///
@@ -27,15 +25,6 @@ pub(crate) struct SignArgs {
     /// The secret key file
     #[arg(long, value_name = "FILE")]
     secret_key: Utf8PathBuf,
-}
-
-/// Make a pair of keys: NAME.key signs, NAME.pub verifies
-///
-/// With a password in `MONOBLOC_KEY_PASSWORD` the secret key is encrypted.
-#[derive(Debug, clap::Args)]
-pub(crate) struct KeygenArgs {
-    /// The files' name without ending
-    name: Utf8PathBuf,
 }
 
 pub(super) fn run(
@@ -79,31 +68,6 @@ pub(super) fn run(
     }
     if output.is_json() {
         output.json(&json!({ "schema": "monobloc.package.sign/1", "signatures": signed }))?;
-    }
-    Ok(Outcome::Done)
-}
-
-pub(super) fn keygen(
-    context: &Context,
-    arguments: &KeygenArgs,
-    output: &Output,
-) -> Result<Outcome, Failure> {
-    let [secret, public] =
-        ["key", "pub"].map(|ending| Utf8PathBuf::from(format!("{}.{ending}", arguments.name)));
-    for file in [&secret, &public] {
-        if file.exists() {
-            return Err(Failure::new(format!("`{file}` exists already; no key was made")));
-        }
-    }
-    let password = context.variable(PASSWORD).map(str::to_owned);
-    let pair = KeyPair::generate(password)?;
-    durable::create_private(&secret, pair.secret.as_bytes())?;
-    durable::write(&public, pair.public.as_bytes())?;
-    if output.is_json() {
-        output.json(&json!({ "schema": "monobloc.package.keygen/1", "secret_key": secret, "public_key": public }))?;
-    } else {
-        output.line(&format!("{secret}  signs: keep it to yourself"))?;
-        output.line(&format!("{public}  verifies: give it to everybody"))?;
     }
     Ok(Outcome::Done)
 }
