@@ -7,8 +7,10 @@
 pub mod bundle;
 pub mod compat;
 pub mod definition;
+pub mod detect;
 pub mod expression;
 pub mod kind;
+pub mod password;
 mod platform;
 pub mod render;
 pub mod resolve;

@@ -3,3 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod bundle;
+mod detect;
+mod password;
