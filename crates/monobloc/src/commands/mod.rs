@@ -4,10 +4,12 @@
 pub(crate) mod build;
 pub(crate) mod compat;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod host;
 pub(crate) mod keys;
 pub(crate) mod local;
 pub(crate) mod package;
+mod password;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -17,6 +19,7 @@ use clap::Parser as _;
 
 use crate::args::{Cli, Command};
 use crate::context::Context;
+use crate::failure::Failure;
 use crate::render::Output;
 
 /// Runs the command that the arguments name, and reports how it ended.
@@ -30,6 +33,11 @@ pub(crate) fn run(context: &Context) -> ExitCode {
         Some("pkgpanda") => return compat::pkgpanda::run(context, &context.arguments[1..]),
         _ => {}
     }
+    if let Some(variant) = called.and_then(Utf8Path::file_name).and_then(compat::installer::variant)
+    {
+        let arguments = compat::installer::InstallerArgs::parse_from(&context.arguments);
+        return compat::installer::run(context, &arguments, variant);
+    }
     // It reads its arguments itself: what it answers to wrong ones is part of what it is.
     if context.arguments.get(1).is_some_and(|word| word == "pkgpanda") {
         return compat::pkgpanda::run(context, &context.arguments[2..]);
@@ -39,14 +47,22 @@ pub(crate) fn run(context: &Context) -> ExitCode {
         Err(error) => return wrong_use(context, &error),
     };
     let output = Output::new(cli.json);
-    let result = match &cli.command {
-        Command::Build(arguments) => build::run(context, arguments, &output),
-        Command::Package(command) => package::run(context, command, &output),
-        Command::Keys(command) => keys::run(context, command, &output),
-        Command::Host(arguments) => host::run(context, arguments, &output),
-        Command::Local(arguments) => local::run(context, arguments, &output),
-        Command::Completions(arguments) => completions::run(arguments, &output),
-        Command::Mkpanda(arguments) => return compat::mkpanda::run(context, arguments),
+    let result = match (&cli.hash_password, &cli.command) {
+        (None, Some(Command::Mkpanda(arguments))) => {
+            return compat::mkpanda::run(context, arguments);
+        }
+        (None, Some(Command::Build(arguments))) => build::run(context, arguments, &output),
+        (None, Some(Command::Package(command))) => package::run(context, command, &output),
+        (None, Some(Command::Keys(command))) => keys::run(context, command, &output),
+        (None, Some(Command::Config(command))) => config::run(context, command, &output),
+        (None, Some(Command::Host(arguments))) => host::run(context, arguments, &output),
+        (None, Some(Command::Local(arguments))) => local::run(context, arguments, &output),
+        (None, Some(Command::Completions(arguments))) => completions::run(arguments, &output),
+        (Some(given), None) => password::run(given.as_deref(), &output),
+        (Some(_), Some(_)) => Err(Failure::usage("`--hash-password` goes with no command")),
+        (None, None) => {
+            Err(Failure::usage("there is no command").hint("`monobloc --help` shows them all"))
+        }
     };
     match result {
         Ok(outcome) => outcome.into(),
@@ -60,7 +76,7 @@ fn wrong_use(context: &Context, error: &clap::Error) -> ExitCode {
     if wants_json && error.use_stderr() {
         let text = error.render().to_string();
         let message = text.trim().trim_start_matches("error: ").to_owned();
-        return Output::new(true).failure(&crate::failure::Failure::usage(message));
+        return Output::new(true).failure(&Failure::usage(message));
     }
     // Whoever closed the pipe does not want to read it.
     drop(error.print());

@@ -4,7 +4,9 @@
 
 mod build;
 mod check;
+mod config_detect;
 mod host;
+mod installer;
 mod mistakes;
 mod mkpanda;
 mod package;

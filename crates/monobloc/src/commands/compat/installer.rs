@@ -1,0 +1,98 @@
+//! `dcos_generate_config.sh`: the reference's installer, with its flags.
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use crate::commands::password;
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+use crate::render::Output;
+
+/// What the program is called, before the variant.
+const NAME: &str = "dcos_generate_config";
+
+/// Make a cluster's configuration from `genconf/config.yaml`
+#[derive(Debug, clap::Parser)]
+#[command(name = "dcos_generate_config.sh", disable_version_flag = true, max_term_width = 100)]
+pub(crate) struct InstallerArgs {
+    #[command(flatten)]
+    action: Action,
+
+    /// Say more
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// One of these, or `--genconf`.
+#[derive(Debug, clap::Args)]
+#[group(multiple = false)]
+struct Action {
+    /// Check the configuration and make what hosts install, the default
+    #[arg(long)]
+    genconf: bool,
+
+    /// Check the configuration
+    #[arg(long)]
+    validate_config: bool,
+
+    /// Hash a password with SHA-512-crypt; without one, ask for it
+    #[arg(long, value_name = "PASSWORD")]
+    #[expect(clippy::option_option, reason = "the flag, and its value, may be left out")]
+    hash_password: Option<Option<String>>,
+
+    /// Print variant and version as JSON
+    #[arg(long)]
+    version: bool,
+}
+
+/// The variant in the name of the program, if that is the installer's.
+pub(crate) fn variant(file_name: &str) -> Option<&str> {
+    let rest = file_name.strip_prefix(NAME)?;
+    let rest = rest.strip_suffix(".sh").unwrap_or(rest);
+    if rest.is_empty() { Some("") } else { rest.strip_prefix('.') }
+}
+
+pub(crate) fn run(context: &Context, arguments: &InstallerArgs, variant: &str) -> ExitCode {
+    let output = Output::new(false);
+    let action = &arguments.action;
+    let result = if let Some(given) = &action.hash_password {
+        password::run(given.as_deref(), &output)
+    } else if action.version {
+        version(variant, &output)
+    } else if action.validate_config {
+        validate_config(context, arguments, &output)
+    } else {
+        genconf(context, arguments, &output)
+    };
+    match result {
+        Ok(outcome) => outcome.into(),
+        Err(failure) => {
+            output.failure(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn version(variant: &str, output: &Output) -> Result<Outcome, Failure> {
+    output.json(&json!({ "variant": variant, "version": env!("CARGO_PKG_VERSION") }))?;
+    Ok(Outcome::Done)
+}
+
+/// Checks `genconf/config.yaml` and fills `genconf/serve`.
+fn genconf(
+    _context: &Context,
+    _arguments: &InstallerArgs,
+    _output: &Output,
+) -> Result<Outcome, Failure> {
+    Err(Failure::new("`--genconf` is not built yet"))
+}
+
+/// Checks `genconf/config.yaml`.
+fn validate_config(
+    _context: &Context,
+    _arguments: &InstallerArgs,
+    _output: &Output,
+) -> Result<Outcome, Failure> {
+    Err(Failure::new("`--validate-config` is not built yet"))
+}
