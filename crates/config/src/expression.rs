@@ -8,6 +8,7 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use package::diagnostic::Place;
 use serde_json::Value as Json;
 
+use crate::detect::Detector;
 use crate::kind::{bytes_of, seconds_of};
 
 /// Steps that an expression or template may take: more are a loop that somebody forgot to end.
@@ -107,7 +108,8 @@ fn environment(folder: &Utf8Path) -> Environment<'static> {
     environment.add_function("exists", move |path: String| at.join(path).is_file());
     environment.add_function("is_private", move |path: String| is_private(&folder.join(path)));
     environment.add_function("detector", |kind: String, spec: String| {
-        crate::detector_script(&kind, &spec).map_err(failed)
+        let script = || spec.parse::<Detector>()?.script(kind.parse()?);
+        script().map_err(|error| failed(format!("{error}: {}", error.hint())))
     });
     environment
 }
@@ -148,4 +150,22 @@ pub(crate) fn to_json(value: &Value) -> Option<Json> {
         return None;
     }
     serde_json::to_value(value).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_built_in_detection_is_a_script_or_a_mistake_with_advice() {
+        let environment = environment(Utf8Path::new("."));
+        let render = |text: &str| environment.render_str(text, ());
+        let script = render("{{ detector('ip', 'interface eth0') }}").unwrap();
+        assert!(script.starts_with("#!/bin/sh\n"), "{script}");
+        let error = render("{{ detector('ip4', 'interface eth0') }}").unwrap_err();
+        assert_eq!(
+            message_of(&error),
+            "`ip4` is nothing that a host detects: there are `ip`, `public-ip`, `ip6` and `fault-domain`"
+        );
+    }
 }

@@ -18,7 +18,3 @@ mod yaml;
 
 pub use definition::Definition;
 pub use resolve::{Input, Resolution};
-
-pub(crate) fn detector_script(_kind: &str, _spec: &str) -> Result<String, String> {
-    Err("not here yet".to_owned())
-}

@@ -32,6 +32,20 @@ pub enum Kind {
     FaultDomain,
 }
 
+impl FromStr for Kind {
+    type Err = DetectorError;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        match name {
+            "ip" => Ok(Self::Ip),
+            "public-ip" => Ok(Self::PublicIp),
+            "ip6" => Ok(Self::Ip6),
+            "fault-domain" => Ok(Self::FaultDomain),
+            _ => Err(DetectorError::Kind(name.to_owned())),
+        }
+    }
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -72,6 +86,9 @@ pub struct InterfaceName(String);
 /// Why there is no such built-in detection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DetectorError {
+    /// Nothing that is detected is called this.
+    #[error("`{0}` is nothing that a host detects")]
+    Kind(String),
     /// It has another name or another form.
     #[error("`{0}` is no built-in detection")]
     Unknown(String),
@@ -95,6 +112,7 @@ impl DetectorError {
     /// What to do.
     pub fn hint(&self) -> &'static str {
         match self {
+            Self::Kind(_) => "there are `ip`, `public-ip`, `ip6` and `fault-domain`",
             Self::Unknown(_) => {
                 "there are `interface NAME`, `route-to ADDRESS`, `aws`, `azure` and `gcp`"
             }
