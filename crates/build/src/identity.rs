@@ -132,6 +132,7 @@ pub(crate) fn pkginfo(key: &PackageKey, component: &Component) -> PkgInfo {
         units: info.units.clone(),
         checks: info.checks.clone(),
         state_format: info.state_format,
+        owners: BTreeMap::new(),
         configuration: info.configuration,
         variant: Some(key.variant.clone()),
     }

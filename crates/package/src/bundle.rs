@@ -250,3 +250,111 @@ impl PublicKey {
 fn subject(name: &str, distribution: &str) -> String {
     format!("monobloc {name} of {distribution}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn distribution() -> Distribution {
+        Distribution::default()
+    }
+
+    fn bundle(paths: &[&str]) -> Bundle {
+        let mut bundle = Bundle::new(distribution(), "c1".to_owned());
+        for (size, path) in (1..).zip(paths) {
+            let file = BundleFile { size, sha256: Sha256::of(path.as_bytes()) };
+            bundle.files.insert(path.parse().unwrap(), file);
+        }
+        bundle
+    }
+
+    fn latest(sequence: u64, bundle: &str, expires: Option<&str>) -> Latest {
+        let expires = expires.map(|time| time.parse().unwrap());
+        Latest::new(&distribution(), sequence, Sha256::of(bundle.as_bytes()), expires)
+    }
+
+    fn check(latest: &Latest, seen: Option<&Latest>) -> Result<(), Stale> {
+        latest.check(&distribution(), seen, "2026-01-02T12:00:00Z".parse().unwrap())
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let mut written = bundle(&["packages/a/a--1.tar.zst"]);
+        let ids: BTreeSet<PackageId> =
+            ["a--1".parse().unwrap(), "s--setup_1".parse().unwrap()].into();
+        let role: RoleName = "master".parse().unwrap();
+        written.packages.insert(OperatingSystem::Linux, [(role.clone(), ids)].into());
+        written.manifests.insert("a--1".parse().unwrap(), Sha256::of(b"manifest"));
+        written.secrets.insert("s--setup_1".parse().unwrap(), [role].into());
+        written.late = Some("late--setup".parse().unwrap());
+        assert_eq!(Bundle::parse(&written.to_json()).unwrap(), written);
+        assert_eq!(Bundle::id(&written.to_json()), Sha256::of(&written.to_json()));
+        for expires in [None, Some("2027-01-01T00:00:00Z")] {
+            let written = latest(7, "a", expires);
+            assert_eq!(Latest::parse(&written.to_json()).unwrap(), written);
+        }
+    }
+
+    #[test]
+    fn newer_formats_are_refused() {
+        let newer = |json: Vec<u8>| {
+            let mut document: serde_json::Value = serde_json::from_slice(&json).unwrap();
+            document["format"] = 2.into();
+            document.to_string().into_bytes()
+        };
+        let refused = Bundle::parse(&newer(bundle(&[]).to_json()));
+        assert!(matches!(refused, Err(FormatError::Newer { found: 2, .. })), "{refused:?}");
+        let refused = Latest::parse(&newer(latest(1, "a", None).to_json()));
+        assert!(matches!(refused, Err(FormatError::Newer { found: 2, .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn an_archive_is_found_by_its_package_and_by_nothing_like_it() {
+        let bundle = bundle(&[
+            "packages/a-b/a-b--1.tar.zst",
+            "packages/a/a--1.tar.zst",
+            "packages/a/a--1.tar.zst.minisig",
+            "packages/a/a--12.tar.xz",
+            "packages/a/a--setup.dcos_config",
+            "packages/b/a--2.tar.zst",
+        ]);
+        let found = |id: &str| {
+            let found = bundle.archive(&id.parse().unwrap());
+            found.map(|(path, file)| (path.as_str(), file.size))
+        };
+        assert_eq!(found("a--1"), Some(("packages/a/a--1.tar.zst", 2)));
+        assert_eq!(found("a--12"), Some(("packages/a/a--12.tar.xz", 4)));
+        assert_eq!(found("a-b--1"), Some(("packages/a-b/a-b--1.tar.zst", 1)));
+        for id in ["a--2", "a--setup", "b--1", "c--1"] {
+            assert_eq!(found(id), None, "{id}");
+        }
+    }
+
+    #[test]
+    fn a_publication_is_followed_forwards_only() {
+        let seen = latest(7, "a", None);
+        assert_eq!(check(&seen, None), Ok(()));
+        assert_eq!(check(&seen, Some(&seen)), Ok(()));
+        assert_eq!(check(&latest(8, "b", None), Some(&seen)), Ok(()));
+        let older = check(&latest(6, "a", None), Some(&seen));
+        assert_eq!(older, Err(Stale::Older { found: 6, seen: 7 }));
+        assert_eq!(check(&latest(7, "b", None), Some(&seen)), Err(Stale::Ambiguous(7)));
+    }
+
+    #[test]
+    fn a_publication_is_believed_until_it_expires() {
+        assert_eq!(check(&latest(1, "a", Some("2026-01-02T12:00:01Z")), None), Ok(()));
+        for expires in ["2026-01-02T12:00:00Z", "2026-01-01T00:00:00Z"] {
+            let expired = expires.parse().unwrap();
+            let found = check(&latest(1, "a", Some(expires)), None);
+            assert_eq!(found, Err(Stale::Expired { sequence: 1, expired }));
+        }
+    }
+
+    #[test]
+    fn a_publication_of_another_distribution_is_refused() {
+        let other = Latest::new(&Distribution::called("other", "1"), 1, Sha256::of(b""), None);
+        let (expected, found) = ("dcos".to_owned(), "other".to_owned());
+        assert_eq!(check(&other, None), Err(Stale::Distribution { expected, found }));
+    }
+}

@@ -140,6 +140,9 @@ pub struct PkgInfo {
     /// The format of what it keeps in its state folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_format: Option<StateFormat>,
+    /// Files of it that belong to a user and not to root.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub owners: BTreeMap<PackagePath, UserName>,
     /// Whether its files are the configuration of the others.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub configuration: bool,

@@ -106,6 +106,11 @@ impl Secrets {
         Self { format: FORMAT, salt, files }
     }
 
+    /// What keys the digest.
+    pub fn salt(&self) -> Sha256 {
+        self.salt
+    }
+
     /// The package that a host makes of them.
     pub fn package(&self, name: &PackageName) -> PackageId {
         let digest = Sha256::of(self.to_json().as_bytes()).to_string();
@@ -157,6 +162,12 @@ impl Secrets {
 impl fmt::Debug for RoleKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("RoleKey(…)")
+    }
+}
+
+impl fmt::Display for Recipient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -21,8 +21,12 @@ const CHECKSUM_BYTES: usize = 32;
 pub struct SecretKey(minisign::SecretKey);
 
 /// A public key.
-#[derive(Clone, PartialEq, Eq)]
-pub struct PublicKey(minisign_verify::PublicKey);
+#[derive(Clone)]
+pub struct PublicKey {
+    key: minisign_verify::PublicKey,
+    /// Without the comment that a file has: two files of one key are the same key.
+    text: String,
+}
 
 /// A new pair of keys, as the texts of the two files to keep.
 pub struct KeyPair {
@@ -126,11 +130,11 @@ impl PublicKey {
     /// Reads a public key file of minisign, or only the key in it.
     pub fn parse(text: &str) -> Result<Self, SignatureError> {
         let text = text.trim();
-        let key = match text.lines().nth(1) {
-            Some(_) => minisign_verify::PublicKey::decode(text),
-            None => minisign_verify::PublicKey::from_base64(text),
-        };
-        key.map(Self).map_err(|error| SignatureError::PublicKey(error.to_string()))
+        let text = text.lines().nth(1).unwrap_or(text).trim().to_owned();
+        match minisign_verify::PublicKey::from_base64(&text) {
+            Ok(key) => Ok(Self { key, text }),
+            Err(error) => Err(SignatureError::PublicKey(error.to_string())),
+        }
     }
 
     /// Checks that `signature` was made by this key for `content` and for `subject`.
@@ -142,7 +146,7 @@ impl PublicKey {
     ) -> Result<(), SignatureError> {
         let signature = minisign_verify::Signature::decode(signature)
             .map_err(|error| SignatureError::Signature(error.to_string()))?;
-        self.0.verify(content, &signature, false).map_err(|_| SignatureError::Mismatch)?;
+        self.key.verify(content, &signature, false).map_err(|_| SignatureError::Mismatch)?;
         let found = signature.trusted_comment();
         if found == subject {
             return Ok(());
@@ -177,6 +181,20 @@ impl fmt::Debug for PublicKey {
     }
 }
 
+impl fmt::Display for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl PartialEq for PublicKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for PublicKey {}
+
 impl fmt::Debug for KeyPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyPair").field("public", &self.public).finish_non_exhaustive()
@@ -209,6 +227,14 @@ mod tests {
         let other = PublicKey::parse(&KeyPair::generate(None).unwrap().public).unwrap();
         let other = other.verify_package(b"content", &signature, &id("a--1"));
         assert!(matches!(other, Err(SignatureError::Mismatch)), "{other:?}");
+    }
+
+    #[test]
+    fn a_public_key_is_the_same_with_its_comment_and_without() {
+        let pair = KeyPair::generate(None).unwrap();
+        let public = PublicKey::parse(&pair.public).unwrap();
+        assert_eq!(PublicKey::parse(&public.to_string()).unwrap(), public);
+        assert_ne!(PublicKey::parse(&KeyPair::generate(None).unwrap().public).unwrap(), public);
     }
 
     #[test]
