@@ -206,7 +206,8 @@ impl Host {
                 self.make_again(id, &files, audited, job)?;
             }
             Step::Package { id, .. } => {
-                let trust = Trust { digest: audited.digest(id), key: source.key.clone() };
+                let (digest, key) = (audited.digest(id), source.key.clone());
+                let trust = Trust { digest, key, archive: None };
                 if let Some(repository) = &source.repository {
                     self.store.renew(repository, id, &trust, job.cancel, job.observer)?;
                 }

@@ -2,8 +2,10 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use package::archive::{self, Format, UnpackError, UnpackOptions, Unpacked};
+use package::bundle::BundleFile;
 use package::durable::Staging;
 use package::manifest::MANIFEST;
+use package::path::PackagePath;
 use package::sign::PublicKey;
 use package::{Cancel, PackageId, Sha256, durable};
 
@@ -18,6 +20,8 @@ pub struct Trust {
     pub digest: Option<Sha256>,
     /// The key that must have signed it.
     pub key: Option<PublicKey>,
+    /// The archive that it must come as, by its path in a repository.
+    pub archive: Option<(PackagePath, BundleFile)>,
 }
 
 /// A package that is in the store now.
@@ -100,6 +104,9 @@ impl Store {
         trust: &Trust,
         cancel: &Cancel,
     ) -> Result<(), StoreError> {
+        if let Some((_, file)) = &trust.archive {
+            check_archive(archive, id, file)?;
+        }
         let mut expected = trust.digest;
         if let Some(key) = &trust.key {
             let (bytes, manifest) = archive::read_manifest(archive)?;
@@ -157,6 +164,26 @@ impl Store {
         }
         Ok(durable::sync_directory(&self.folder)?)
     }
+}
+
+/// Makes sure that an archive is the file that was promised, before anything looks into it.
+fn check_archive(
+    archive: &Utf8Path,
+    id: &PackageId,
+    expected: &BundleFile,
+) -> Result<(), StoreError> {
+    let size = fs_err::metadata(archive)?.len();
+    let problem = if size == expected.size {
+        let found = Sha256::of_file(archive)?;
+        (found != expected.sha256)
+            .then(|| format!("its SHA-256 is {found}, expected {}", expected.sha256))
+    } else {
+        Some(format!("it is {size} bytes long, expected {}", expected.size))
+    };
+    let Some(problem) = problem else {
+        return Ok(());
+    };
+    Err(StoreError::Wrong { archive: archive.to_owned(), id: id.clone(), problem })
 }
 
 fn check_signature(

@@ -57,6 +57,19 @@ impl Repository {
         }
     }
 
+    /// The same, where a text that is no such URL names a folder of this machine.
+    pub fn parse_or_folder(
+        text: &str,
+        working_directory: &Utf8Path,
+    ) -> Result<Self, RepositoryError> {
+        if text.contains("://") || text.trim().starts_with("file:") {
+            return Self::parse(text, working_directory);
+        }
+        let base = Url::from_file_path(working_directory.join(text.trim_end_matches('/')))
+            .map_err(|()| RepositoryError { text: redact(text) })?;
+        Ok(Self { base, downloader: Downloader::default() })
+    }
+
     /// The same with another downloader.
     #[must_use]
     pub fn with_downloader(self, downloader: Downloader) -> Self {
@@ -138,6 +151,20 @@ impl Store {
         self.sweep()?;
         several::at_a_time(ids, |id| fetching.one(id))
     }
+
+    /// The same, where each package must show something else.
+    pub fn fetch_each(
+        &self,
+        repository: &Repository,
+        packages: &[(PackageId, Trust)],
+        cancel: &Cancel,
+        observer: &dyn Observer,
+    ) -> Result<Vec<Added>, StoreError> {
+        self.sweep()?;
+        several::at_a_time(packages, |(id, trust)| {
+            Fetching { store: self, repository, trust, cancel, observer }.one(id)
+        })
+    }
 }
 
 impl Store {
@@ -184,7 +211,7 @@ impl Fetching<'_> {
     /// Makes sure that a package that is there is the one that is wanted.
     fn check_known(&self, id: &PackageId) -> Result<(), StoreError> {
         let signature = self.store.folder.join(format!("{DOWNLOAD}{id}.{}.minisig", ENDINGS[0]));
-        self.get_signature(id, ENDINGS[0], &signature)?;
+        self.get_signature(&place(id, ENDINGS[0]), &signature)?;
         let checked = self.store.check_known(id, &signature, self.trust);
         if fs_err::exists(&signature)? {
             remove_any(&signature)?;
@@ -193,11 +220,11 @@ impl Fetching<'_> {
     }
 
     /// Gets the signature of a package where a key asks for one; that there is none is told later.
-    fn get_signature(&self, id: &PackageId, ending: &str, to: &Utf8Path) -> Result<(), StoreError> {
+    fn get_signature(&self, place: &str, to: &Utf8Path) -> Result<(), StoreError> {
         if self.trust.key.is_none() {
             return Ok(());
         }
-        let url = self.repository.url(&format!("packages/{}/{id}.{ending}.minisig", id.name()));
+        let url = self.repository.url(&format!("{place}.minisig"));
         let options = Options { size_max_bytes: TEXT_MAX_BYTES, ..Options::new(self.cancel) };
         match self.repository.downloader.fetch(&url, to, &options) {
             Err(error) if !error.is_missing() => Err(Box::new(error).into()),
@@ -207,11 +234,15 @@ impl Fetching<'_> {
 
     fn any_ending(&self, id: &PackageId) -> Result<(), StoreError> {
         let mut missing = None;
-        for ending in ENDINGS {
-            let url = self.repository.url(&format!("packages/{}/{id}.{ending}", id.name()));
+        let places = match &self.trust.archive {
+            Some((path, _)) => vec![path.to_string()],
+            None => ENDINGS.map(|ending| place(id, ending)).to_vec(),
+        };
+        for place in places {
+            let url = self.repository.url(&place);
             let result = match self.repository.local(&url) {
                 Some(archive) => self.local(id, &archive, &url),
-                None => self.download(id, &url, ending),
+                None => self.download(id, &url, &place),
             };
             match result {
                 Err(StoreError::Download(error)) if error.is_missing() => missing = Some(error),
@@ -233,8 +264,9 @@ impl Fetching<'_> {
     }
 
     /// Downloads to a file that stays until the package is there.
-    fn download(&self, id: &PackageId, url: &Url, ending: &str) -> Result<(), StoreError> {
-        let archive = self.store.folder.join(format!("{DOWNLOAD}{id}.{ending}"));
+    fn download(&self, id: &PackageId, url: &Url, place: &str) -> Result<(), StoreError> {
+        let name = place.rsplit('/').next().unwrap_or(place);
+        let archive = self.store.folder.join(format!("{DOWNLOAD}{name}"));
         let signature = Utf8PathBuf::from(format!("{archive}.minisig"));
         let progress = |Progress { done_bytes, total_bytes }: Progress| {
             self.observer.event(&Event::Fetching { id, done_bytes, total_bytes });
@@ -248,7 +280,7 @@ impl Fetching<'_> {
         loop {
             let downloader = &self.repository.downloader;
             let fetched = downloader.fetch(url, &archive, &options).map_err(Box::new)?;
-            self.get_signature(id, ending, &signature)?;
+            self.get_signature(place, &signature)?;
             let added = self.store.add_new(id, &archive, &signature, self.trust, self.cancel);
             if let Err(StoreError::Cancelled(_)) = added {
                 return added;
@@ -270,4 +302,9 @@ impl Fetching<'_> {
             }
         }
     }
+}
+
+/// Where an archive of a package lies in a repository.
+fn place(id: &PackageId, ending: &str) -> String {
+    format!("packages/{}/{id}.{ending}", id.name())
 }

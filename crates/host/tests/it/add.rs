@@ -42,7 +42,7 @@ fn signed_by(pair: &KeyPair, archive: &Utf8PathBuf, id: &str) {
 }
 
 fn trusting(pair: &KeyPair) -> Trust {
-    Trust { key: Some(PublicKey::parse(&pair.public).unwrap()), digest: None }
+    Trust { key: Some(PublicKey::parse(&pair.public).unwrap()), ..Trust::default() }
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn a_key_wants_its_own_signature_of_this_very_package() {
 fn a_digest_must_be_the_one_that_is_expected() {
     let world = World::new();
     let archive = world.archive("a--1", "{}", &[("bin/a", "x")]);
-    let trust = |digest| Trust { digest: Some(digest), key: None };
+    let trust = |digest| Trust { digest: Some(digest), ..Trust::default() };
     let said = refusal(&world, &archive, &trust(Sha256::of(b"something else")));
     insta::assert_snapshot!(said, @"`TOP/archives/a--1.tar.zst` is another package than expected: content digest 35a7488f3dc26d7e245e2e67d4fe67f957a4c2e236b90b59169b725c1ff71390, expected f41f3fa625ff120ddca7ef456bf66371ecea23c129f4e4c32367101edb516cf8");
     let (_, manifest) = archive::read_manifest(&archive).unwrap();
@@ -222,7 +222,7 @@ fn a_package_that_is_there_with_another_digest_is_not_taken_for_the_expected_one
     let world = World::new();
     let archive = world.archive("a--1", "{}", &[("bin/a", "x")]);
     world.add_archive(&archive, &Trust::default()).unwrap();
-    let trust = Trust { digest: Some(Sha256::of(b"something else")), key: None };
+    let trust = Trust { digest: Some(Sha256::of(b"something else")), ..Trust::default() };
     let error = world.add_archive(&archive, &trust).unwrap_err();
     insta::assert_snapshot!(world.said(&error), @"package `a--1` in the store has content digest 35a7488f3dc26d7e245e2e67d4fe67f957a4c2e236b90b59169b725c1ff71390, expected f41f3fa625ff120ddca7ef456bf66371ecea23c129f4e4c32367101edb516cf8");
     assert_eq!(world.stored(), ["a--1"]);

@@ -250,7 +250,7 @@ fn signature(pair: &KeyPair, archive: &Utf8PathBuf) -> String {
 fn a_start_of_another_file_is_thrown_away_when_a_signature_tells() {
     let remote = Remote::new();
     let pair = KeyPair::generate(None).unwrap();
-    let trust = Trust { key: Some(PublicKey::parse(&pair.public).unwrap()), digest: None };
+    let trust = Trust { key: Some(PublicKey::parse(&pair.public).unwrap()), ..Trust::default() };
     let minisig = format!("{ZST}.minisig");
     remote.server.on(ZST, [Answer::file(remote.package(1)).cut_after(30_000), Answer::status(403)]);
     remote.fetch_trusting(&trust).unwrap_err();
@@ -266,7 +266,7 @@ fn a_start_of_another_file_is_thrown_away_when_a_signature_tells() {
 fn a_signature_is_fetched_and_must_be_good() {
     let remote = Remote::new();
     let (ours, theirs) = (KeyPair::generate(None).unwrap(), KeyPair::generate(None).unwrap());
-    let trust = Trust { key: Some(PublicKey::parse(&ours.public).unwrap()), digest: None };
+    let trust = Trust { key: Some(PublicKey::parse(&ours.public).unwrap()), ..Trust::default() };
     let minisig = format!("{ZST}.minisig");
     remote.server.on(ZST, [Answer::file(remote.package(1))]);
     let archive = remote.world.top.join("archives/a--1.tar.zst");
@@ -349,7 +349,7 @@ fn a_package_that_is_there_must_be_signed_too_if_a_key_is_asked_for() {
     remote.server.on(ZST, [Answer::file(remote.package(1))]);
     remote.fetch().unwrap();
     let key = PublicKey::parse(&KeyPair::generate(None).unwrap().public).unwrap();
-    let again = remote.fetch_trusting(&Trust { key: Some(key), digest: None });
+    let again = remote.fetch_trusting(&Trust { key: Some(key), ..Trust::default() });
     assert!(matches!(again, Err(StoreError::Unsigned { .. })), "{again:?}");
     assert_eq!(remote.world.stored(), ["a--1"]);
 }
