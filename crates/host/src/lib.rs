@@ -14,6 +14,7 @@ mod execute;
 pub mod generation;
 pub mod history;
 mod host;
+pub mod install;
 pub mod machine;
 mod observe;
 mod paths;

@@ -77,6 +77,21 @@ impl Paths {
         self.root.join("late").join(format!("{id}.json"))
     }
 
+    /// The encrypted secrets that a package was made of on this host, as they came.
+    pub fn sealed(&self, id: &PackageId) -> Utf8PathBuf {
+        self.root.join("late").join(format!("{id}.age"))
+    }
+
+    /// The keys that open them.
+    pub fn keys(&self) -> Utf8PathBuf {
+        self.root.join("keys")
+    }
+
+    /// Whose bundles this host takes, and the newest that was live.
+    pub fn trust(&self) -> Utf8PathBuf {
+        self.root.join("trust.json")
+    }
+
     /// Says that people make the users of this machine, not programs.
     pub fn manual_users(&self) -> Utf8PathBuf {
         self.config.join("manual_host_users")

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use camino::Utf8PathBuf;
+use package::id::RoleName;
 use package::{durable, json};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,9 @@ pub struct Receipt {
     format: u32,
     /// Files and links.
     pub files: BTreeSet<Utf8PathBuf>,
+    /// Roles of the machine that an installer wrote.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub roles: BTreeSet<RoleName>,
     /// Folders, which go when nothing is in them any more.
     pub folders: BTreeSet<Utf8PathBuf>,
     /// Folders with state, which go only when that is asked for, with all that is in them.
@@ -57,6 +61,7 @@ impl Default for Receipt {
         Self {
             format: FORMAT,
             files: BTreeSet::new(),
+            roles: BTreeSet::new(),
             folders: BTreeSet::new(),
             state: BTreeSet::new(),
             users: BTreeSet::new(),

@@ -11,6 +11,7 @@ use package::{Cancel, Sha256, durable};
 use crate::check::{self, Check};
 use crate::generation::Generation;
 use crate::host::{Host, HostError, Job};
+use crate::install::Pinned;
 use crate::machine::Machine;
 use crate::platform;
 use crate::receipt::Receipt;
@@ -100,6 +101,7 @@ impl Host {
         }
         self.history().read()?;
         Receipt::read(&self.paths)?;
+        Pinned::read(&self.paths)?;
         Trial::read(&self.paths)?;
         Ok(())
     }

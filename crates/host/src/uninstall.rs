@@ -144,10 +144,16 @@ impl Host {
         let mut removed = Uninstalled { was_there: true, ..Uninstalled::default() };
         let has_state = !receipt.state.is_empty() || !receipt.users.is_empty();
         let keeps = !is_purge && has_state;
-        if is_purge && !self.paths.repository.starts_with(&self.paths.root) {
+        if !self.paths.repository.starts_with(&self.paths.root) {
             for id in self.store.list()? {
-                self.store.remove(&id)?;
+                // No secret outlives the installation.
+                if is_purge || fs_err::exists(self.paths.sealed(&id))? {
+                    self.store.remove(&id)?;
+                }
             }
+        }
+        for role in &receipt.roles {
+            remove_file(&self.paths.roles().join(role.as_str()))?;
         }
         let tool = self.paths.tool().parent().map(Utf8Path::to_owned).unwrap_or_default();
         let [receipt_path, lock_path] = [self.paths.receipt(), self.paths.lock()];
@@ -169,6 +175,7 @@ impl Host {
             let in_use = removed.in_use.clone();
             receipt.update(&self.paths, |receipt| {
                 receipt.files.clear();
+                receipt.roles.clear();
                 receipt.sysctl.clear();
                 receipt.folders.retain(|folder| is_root(folder) || in_use.contains(folder));
                 receipt.removing = None;

@@ -72,6 +72,9 @@ impl Fields {
         for (path, user) in &derived.state {
             self.add(&["state", path.as_str(), user.as_ref().map_or("", |user| user.as_str())]);
         }
+        for (path, user) in &derived.owners {
+            self.add(&["owner", path.as_str(), user.as_str()]);
+        }
         for (setting, value) in &derived.sysctl {
             self.add(&["setting", setting, value]);
         }

@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::io;
 
 use ::package::active::Target;
+use ::package::id::UserName;
 use ::package::manifest::{Entry, MANIFEST, Manifest};
 use ::package::path::PackagePath;
 use ::package::pkginfo::{BUILDINFO, PKGINFO, PkgInfo};
@@ -14,8 +15,9 @@ use serde_json::Value;
 
 use super::tree::{self, Found, Wanted, noun, owned, unreadable};
 use super::{Difference, Fix};
+use crate::machine::Accounts;
 use crate::platform::tree::{Folder, Kind, Seen};
-use crate::store::{MADE_MANIFEST, Package, Store};
+use crate::store::{self, MADE_MANIFEST, Package, Store};
 
 /// The largest manifest that is read.
 const MANIFEST_MAX_BYTES: u64 = 256 << 20;
@@ -30,6 +32,10 @@ pub(super) struct Look<'a> {
     pub(super) owner: Option<u32>,
     /// Whether files may have been written to since they were unpacked.
     pub(super) times: bool,
+    /// The users of the machine.
+    pub(super) accounts: Option<&'a dyn Accounts>,
+    /// The packages of the live generation.
+    pub(super) live: &'a BTreeMap<PackageId, Sha256>,
 }
 
 /// A package that was looked at.
@@ -70,8 +76,10 @@ impl Look<'_> {
         };
         let of = if checked.verified { MANIFEST } else { MADE_MANIFEST };
         let written = folder.look(OsStr::new(of)).ok().flatten();
+        let secret = store::is_secret(&manifest, checked.verified);
         if let Some(seen) = &written {
-            self.rights(checked, &place.join(of), seen);
+            let mode = if secret { 0o600 } else { 0o644 };
+            self.rights_of(checked, &place.join(of), seen, (mode, 0o7777));
         }
         // Whoever unpacked without a manifest gave the folder the mode that they liked.
         let mode = if checked.verified { 0o755 } else { top.mode & 0o5777 };
@@ -84,6 +92,8 @@ impl Look<'_> {
             newest: written.filter(|_| self.times).map(|seen| seen.modified),
             package: Some(&checked.id),
             texts: None,
+            owners: &self.owners(&folder, &checked.id),
+            secret,
         };
         let Found { differences, tasks, entries } = tree::compare(&folder, &wanted);
         checked.found.differences.extend(differences);
@@ -123,8 +133,19 @@ impl Look<'_> {
         None
     }
 
-    fn rights(self, checked: &mut Checked, path: &Utf8Path, seen: &Seen) {
-        self.rights_of(checked, path, seen, (0o644, 0o7777));
+    /// The users of files that belong to some. Those of what is not live may not exist, or not have
+    /// got them yet.
+    fn owners(self, folder: &Folder, id: &PackageId) -> BTreeMap<PackagePath, Option<u32>> {
+        let info = folder.read(PKGINFO, TEXT_MAX_BYTES).ok();
+        let info = info.and_then(|bytes| PkgInfo::parse(&bytes).ok()).unwrap_or_default();
+        let Some(accounts) = self.accounts else {
+            return BTreeMap::new();
+        };
+        let uid = |user: &UserName| {
+            let known = self.live.contains_key(id).then(|| accounts.user(user.as_str()).ok());
+            known.flatten().flatten().map(|account| account.uid)
+        };
+        info.owners.into_iter().map(|(path, user)| (path, uid(&user))).collect()
     }
 
     fn rights_of(

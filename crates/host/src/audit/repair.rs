@@ -159,7 +159,7 @@ impl Host {
             Repair { unchecked: audited.report.unchecked.clone(), ..Repair::default() };
         for id in broken {
             let made_here =
-                audited.digest(id).is_some_and(|digest| self.inputs(id, digest).is_some());
+                audited.digest(id).is_some_and(|digest| self.recorded(id, digest).is_some());
             if made_here || source.repository.is_some() {
                 repair.todo.push(Step::Package { id: id.clone(), made_here });
             }
@@ -201,8 +201,8 @@ impl Host {
         let words = vec![self.words(step)];
         match step {
             Step::Package { id, made_here: true } => {
-                let inputs = audited.digest(id).and_then(|digest| self.inputs(id, digest));
-                let files = inputs.and_then(|inputs| inputs.files().ok()).unwrap_or_default();
+                let recorded = audited.digest(id).and_then(|digest| self.recorded(id, digest));
+                let files = recorded.map(|recorded| recorded.files).unwrap_or_default();
                 self.make_again(id, &files, audited, job)?;
             }
             Step::Package { id, .. } => {

@@ -1,10 +1,9 @@
 //! Puts single things back to what they should be: aside first, then into their place in one step.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use ::package::durable::{self, Staging};
+use ::package::durable;
 use ::package::path::PackagePath;
 use ::package::{PackageId, Sha256, causes};
 
@@ -19,7 +18,7 @@ use crate::host::{Host, HostError, Job};
 use crate::machine::{Machine, STOP_MAX, Services, State, stop_all};
 use crate::paths;
 use crate::platform::{self, tree::Folder};
-use crate::setup::late::{self, BoundFile};
+use crate::setup::make::MadeFiles;
 use crate::store::{self, StoreError};
 
 impl Audited {
@@ -34,15 +33,13 @@ impl Host {
     pub(super) fn make_again(
         &self,
         id: &PackageId,
-        files: &BTreeMap<PackagePath, BoundFile>,
+        files: &MadeFiles,
         audited: &Audited,
         job: &Job<'_>,
     ) -> Result<(), HostError> {
         let _locks = self.store.work_on(id, job.cancel, job.observer)?;
-        let staging = Staging::of(&self.store.path(id))?;
-        late::write(staging.path(), files)?;
-        self.store.adopt_at(staging.path(), id, job.cancel)?;
-        let found = self.store.digest_at(staging.path(), id)?;
+        let (staging, made) = self.make_aside(id, files)?;
+        let found = made.digest;
         match audited.digest(id) {
             Some(expected) if expected == found => Ok(self.store.publish(id, &staging)?),
             Some(expected) => Err(StoreError::Other { id: id.clone(), found, expected }.into()),
@@ -283,6 +280,7 @@ fn words(change: &Change) -> String {
         Change::User { name, .. } => format!("make the user `{name}`"),
         Change::State { path, is_new: true, .. } => format!("make the state folder `{path}`"),
         Change::State { path, .. } => format!("give `{path}` to its user"),
+        Change::Owner { path, user } => format!("give `{path}` to `{user}`"),
         Change::Sysctl { setting, value } => format!("set `{setting}` to `{value}`"),
         Change::Restore { setting } => format!("set `{setting}` back to what it was"),
     }

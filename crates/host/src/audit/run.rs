@@ -13,7 +13,6 @@ use ::package::lock::Lock;
 use ::package::{Cancelled, PackageId, Sha256, causes};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
-use super::late::Remade;
 use super::machine::{Comparison, brought};
 use super::package::{Checked, Look};
 use super::tree::{self, Task, Wanted, unreadable};
@@ -140,14 +139,16 @@ impl Host {
         let (mut unchecked, mut templates) = (Vec::new(), BTreeMap::new());
         let owner = self.owner();
         let wanted = self.wanted_packages(&live, &mut differences)?;
-        let look = Look { store: &self.store, owner, times: how.times };
+        let accounts = self.machine.as_ref().and_then(|machine| machine.accounts.as_deref());
+        let (store, live_packages) = (&self.store, &live.packages);
+        let look = Look { store, owner, times: how.times, accounts, live: live_packages };
         let (packages, base) = self.audit_packages(look, &wanted, how, job)?;
         let bytes = packages.bytes;
         let mut entries: usize = packages.checked.iter().map(|found| found.found.entries).sum();
-        for Checked { id, digest, .. } in &packages.checked {
+        for checked in &packages.checked {
             let told = (&mut differences, &mut unchecked);
-            if let Remade::Same(template) = self.remake(id, *digest, owner, told) {
-                templates.insert(id.clone(), template);
+            if let Some(template) = self.remake(checked, owner, told) {
+                templates.insert(checked.id.clone(), template);
             }
         }
         let layout = base.as_ref().and_then(|base| self.layout_of(&live, &packages.checked, base));
@@ -331,6 +332,8 @@ impl Host {
             newest: None,
             package: None,
             texts: Some(&layout.files),
+            owners: &BTreeMap::new(),
+            secret: false,
         };
         let found = tree::compare(&folder, &wanted);
         differences.extend(found.differences);
@@ -463,6 +466,7 @@ fn hash(
         while let Some((of, path, task)) = tasks.get(next.fetch_add(1, Ordering::Relaxed)) {
             let is = match read(base, path, task, &mut buffer, &tell, job)? {
                 Ok(Some(found)) if found == task.sha256 => continue,
+                Ok(Some(_)) if task.secret => tree::SECRET.1.to_owned(),
                 Ok(Some(found)) => format!("SHA-256 {found}"),
                 Ok(None) => "a file whose length changes".to_owned(),
                 Err(error) => unreadable(&error),

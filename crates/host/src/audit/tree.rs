@@ -33,6 +33,10 @@ pub(super) struct Wanted<'a> {
     pub(super) package: Option<&'a PackageId>,
     /// The texts of files that are worked out.
     pub(super) texts: Option<&'a BTreeMap<PackagePath, String>>,
+    /// Who should own single files instead; `None`: that cannot be told.
+    pub(super) owners: &'a BTreeMap<PackagePath, Option<u32>>,
+    /// Whether nothing may be told of what its files hold.
+    pub(super) secret: bool,
 }
 
 /// A file whose content is still to be compared.
@@ -44,7 +48,12 @@ pub(super) struct Task {
     pub(super) path: PackagePath,
     pub(super) size: u64,
     pub(super) sha256: Sha256,
+    /// Whether nothing may be told of what it holds.
+    pub(super) secret: bool,
 }
+
+/// What is told of a file with another content than it should have, where nothing may be.
+pub(super) const SECRET: (&str, &str) = ("the secret that it was made with", "something else");
 
 /// What was found in a folder.
 #[derive(Debug, Default)]
@@ -168,7 +177,11 @@ impl<'a> Walk<'a> {
             let (should, is) = (format!("mode {mode:04o}"), format!("mode {:04o}", seen.mode));
             self.report_at(path, &should, &is, Fix::Mode { path: place.clone(), mode });
         }
-        if let Some(uid) = self.wanted.owner.filter(|uid| *uid != seen.uid) {
+        let owner = self
+            .wanted
+            .owner
+            .and_then(|all| self.wanted.owners.get(path).map_or(Some(all), |own| *own));
+        if let Some(uid) = owner.filter(|uid| *uid != seen.uid) {
             let (should, is) = (owned(uid), owned(seen.uid));
             self.report_at(path, &should, &is, Fix::Owner { path: place, uid });
         }
@@ -176,16 +189,22 @@ impl<'a> Walk<'a> {
 
     fn file(&mut self, path: &PackagePath, (size, sha256): (u64, Sha256), seen: &Seen) {
         if seen.size != size {
-            let (should, is) = (bytes(size), bytes(seen.size));
+            let (should, is) = if self.wanted.secret {
+                (SECRET.0.to_owned(), SECRET.1.to_owned())
+            } else {
+                (bytes(size), bytes(seen.size))
+            };
             return self.report_at(path, &should, &is, self.content(path));
         }
         if let Some(time) = self.wanted.newest.filter(|newest| seen.modified > *newest) {
             let fix = Fix::Time { path: self.wanted.place.join(path.as_str()), time };
             self.report_at(path, "untouched since it was unpacked", "written to since", fix);
         }
-        let (should, fix) = (format!("SHA-256 {sha256}"), self.content(path));
+        let secret = self.wanted.secret;
+        let should = if secret { SECRET.0.to_owned() } else { format!("SHA-256 {sha256}") };
+        let fix = self.content(path);
         let difference = self.difference(OsStr::new(path.as_str()), &should, "", fix);
-        self.found.tasks.push(Task { difference, path: path.clone(), size, sha256 });
+        self.found.tasks.push(Task { difference, path: path.clone(), size, sha256, secret });
     }
 
     /// What should be below `path` cannot be seen, which was told.

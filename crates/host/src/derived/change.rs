@@ -54,6 +54,13 @@ pub enum Change {
         /// Whether it has to be made.
         is_new: bool,
     },
+    /// Give a file of a package to its user.
+    Owner {
+        /// Which.
+        path: Utf8PathBuf,
+        /// Whose.
+        user: UserName,
+    },
     /// Change a kernel setting.
     Sysctl {
         /// Which.
@@ -78,6 +85,8 @@ pub enum DeriveError {
     OthersUnit(Utf8PathBuf),
     #[error("there is no user `{0}`, and `{1}` says that people make the users of this machine")]
     ManualUser(UserName, Utf8PathBuf),
+    #[error("there is no user `{user}`, to whom `{path}` must belong; no package asks for it")]
+    NoOwner { path: Utf8PathBuf, user: UserName },
     #[error("there is no group `{group}`, in which user `{user}` must be; make it")]
     NoGroup { user: UserName, group: GroupName },
     #[error("user `{user}` is not in group `{group}`; add it, or remove the user")]
@@ -109,6 +118,7 @@ pub(crate) fn possible(
     steps.files();
     steps.users(manual_users);
     steps.state();
+    steps.owners();
     steps.settings();
     (steps.changes, steps.problems)
 }
@@ -243,6 +253,20 @@ impl Steps<'_> {
                     }
                 }
                 _ => self.problems.push(DeriveError::Foreign(path.clone())),
+            }
+        }
+    }
+
+    fn owners(&mut self) {
+        for (path, user) in &self.derived.owners {
+            // A package without the file is damaged, which is told elsewhere.
+            let Some(Some(owner)) = self.found.owners.get(path) else { continue };
+            let account = self.found.users.get(user.as_str()).and_then(Option::as_ref);
+            if account.is_none() && !self.derived.users.contains_key(user) {
+                let (path, user) = (path.clone(), user.clone());
+                self.problems.push(DeriveError::NoOwner { path, user });
+            } else if account.is_none_or(|account| account.uid != *owner) {
+                self.changes.push(Change::Owner { path: path.clone(), user: user.clone() });
             }
         }
     }

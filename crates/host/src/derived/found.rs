@@ -33,6 +33,8 @@ pub struct Found {
     pub sysctl: BTreeMap<String, Option<String>>,
     /// Which boot this is.
     pub boot: String,
+    /// Files of packages that belong to users, and who owns them; `None`: there is no file.
+    pub owners: BTreeMap<Utf8PathBuf, Option<u32>>,
 }
 
 /// What is at a path.
@@ -115,6 +117,18 @@ impl Found {
                 if accounts.has_group(group)? {
                     found.groups.insert(group.to_owned());
                 }
+            }
+            for (path, user) in &derived.owners {
+                if !found.users.contains_key(user.as_str()) {
+                    found.users.insert(user.to_string(), accounts.user(user.as_str())?);
+                }
+                // What is in it is nobody's business here.
+                let owner = match fs_err::symlink_metadata(path) {
+                    Ok(file) if file.is_file() => Some(platform::mode_and_owner(&file).1),
+                    Err(error) if !is_absence(&error) => return Err(error),
+                    _ => None,
+                };
+                found.owners.insert(path.clone(), owner);
             }
         }
         if let Some(kernel) = &machine.kernel {

@@ -1,5 +1,5 @@
 //! Everything outside the generations that follows from the live one: unit files, users, state
-//! folders, the profile link, kernel settings.
+//! folders, the profile link, kernel settings, whose secrets are.
 //!
 //! [`Derived`] is what should be, [`Found`] what is, [`changes`] the steps from one to the other, and
 //! `Host::reconcile` does them. Doing them again, after any crash, changes nothing or finishes.
@@ -48,6 +48,8 @@ pub struct Derived {
     pub state: BTreeMap<Utf8PathBuf, Option<UserName>>,
     /// Kernel settings.
     pub sysctl: BTreeMap<String, String>,
+    /// Files of packages, and the users who own them.
+    pub owners: BTreeMap<Utf8PathBuf, UserName>,
 }
 
 impl Derived {
@@ -85,6 +87,13 @@ impl Derived {
         }
         if machine.accounts.is_some() {
             derived.users.clone_from(&running.users);
+            for (id, owners) in &running.owners {
+                let folder = host.store.path(id);
+                let owners = owners.iter();
+                derived
+                    .owners
+                    .extend(owners.map(|(path, user)| (folder.join(path.as_str()), user.clone())));
+            }
         }
         for (name, user) in &running.state {
             derived.folders.insert(machine.state.clone());

@@ -13,7 +13,7 @@ use crate::generation::Generation;
 use crate::host::{Host, Job};
 use crate::machine::{Machine, NewUser};
 use crate::paths::is_absence;
-use crate::platform;
+use crate::platform::{self, tree::Folder};
 use crate::receipt::{Before, Receipt, ReceiptError};
 use crate::store;
 
@@ -225,6 +225,9 @@ impl Host {
             }
             Change::State { path, user, .. } => keep_state(machine, path, user.as_ref())
                 .map_err(ReconcileError::of(format!("make `{path}`"))),
+            Change::Owner { path, user } => self
+                .give(machine, path, user)
+                .map_err(ReconcileError::of(format!("give `{path}` to `{user}`"))),
             Change::Sysctl { setting, value } => {
                 set(machine, setting, value, job);
                 Ok(())
@@ -238,6 +241,19 @@ impl Host {
                 Ok(())
             }
         }
+    }
+}
+
+impl Host {
+    /// Gives a file of a package to its user, through no link.
+    fn give(&self, machine: &Machine, path: &Utf8Path, user: &UserName) -> io::Result<()> {
+        let Some(accounts) = &machine.accounts else {
+            return Ok(());
+        };
+        let account = accounts.user(user.as_str())?;
+        let account = account.ok_or_else(|| io::Error::other("there is no such user"))?;
+        let below = path.strip_prefix(self.store.folder()).map_err(io::Error::other)?;
+        Folder::open(self.store.folder())?.set_owner(below.as_str(), account.uid)
     }
 }
 

@@ -29,6 +29,9 @@ pub struct Running {
     pub state_formats: BTreeMap<PackageName, StateFormat>,
     /// Kernel settings.
     pub sysctl: BTreeMap<String, String>,
+    /// Files of packages that belong to a user and not to root.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub owners: BTreeMap<PackageId, BTreeMap<PackagePath, UserName>>,
 }
 
 /// A unit of a generation.
@@ -69,6 +72,9 @@ impl Running {
             let name = package.id.name();
             if package.info.state_directory {
                 running.state.insert(name.clone(), package.info.username.clone());
+            }
+            if !package.info.owners.is_empty() {
+                running.owners.insert(package.id.clone(), package.info.owners.clone());
             }
             if let Some(format) = package.info.state_format {
                 running.state_formats.insert(name.clone(), format);
@@ -204,6 +210,8 @@ impl Set<'_> {
                 let package = self.package(package.name())?;
                 let file = package.manifest.resolve(&inside)?;
                 return match package.manifest.get(file.as_str())? {
+                    // Everybody reads what comes of this: nobody must be able to guess from it.
+                    Entry::File { .. } if package.is_secret() => Some(package.digest),
                     Entry::File { sha256, .. } => Some(*sha256),
                     _ => None,
                 };

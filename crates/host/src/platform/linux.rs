@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use camino::Utf8Path;
+use package::bundle::OperatingSystem;
 use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
 
 /// Makes a symbolic link at `link` that says `target`.
@@ -55,6 +56,15 @@ pub(crate) fn create_folders(folder: &Utf8Path) -> io::Result<()> {
 pub(crate) fn set_mode(path: impl AsRef<Path>, mode: u32) -> io::Result<()> {
     fs_err::set_permissions(path.as_ref(), Permissions::from_mode(mode))
 }
+
+/// Makes the new file `path`, which only its owner may read, whatever the umask is.
+pub(crate) fn create_private(path: &Utf8Path) -> io::Result<fs_err::File> {
+    use fs_err::os::unix::fs::OpenOptionsExt as _;
+    fs_err::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// The operating system whose packages this host takes.
+pub(crate) const OPERATING_SYSTEM: OperatingSystem = OperatingSystem::Linux;
 
 /// Makes everything durable that was written to the file system of `folder`.
 ///

@@ -17,7 +17,7 @@ pub enum FlagError {
 }
 
 /// The content of a file; `None` where there is none.
-pub(super) fn read(path: &Utf8Path) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read(path: &Utf8Path) -> io::Result<Option<Vec<u8>>> {
     match fs_err::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

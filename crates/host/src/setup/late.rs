@@ -5,16 +5,15 @@ use std::collections::BTreeMap;
 use std::io;
 
 use camino::Utf8Path;
-use package::digest::Sha256;
-use package::manifest::{Entry, MANIFEST, Manifest, Mode};
+use package::PackageId;
+use package::manifest::MANIFEST;
 use package::path::{PackagePath, PathError};
 use package::pkginfo::PKGINFO;
-use package::{PackageId, durable};
 use serde::{Deserialize, Serialize};
 
+use super::make::{self, MadeFile};
 use crate::host::Host;
-use crate::store::MADE_MANIFEST;
-use crate::{platform, store};
+use crate::store::{MADE_MANIFEST, SALT};
 use package::versioned::{self, FormatError};
 
 /// What stands before and after the name of a value.
@@ -55,15 +54,6 @@ struct ConfigFile {
     permissions: Option<String>,
 }
 
-/// A file of the package.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BoundFile {
-    /// Its text, with all values in it.
-    pub content: String,
-    /// Its permission bits.
-    pub mode: u32,
-}
-
 /// What a package was made of, kept so that it can be made again. Values may be secret: only the owner
 /// of the installation reads them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +85,7 @@ impl Inputs {
     }
 
     /// The files of the package.
-    pub(crate) fn files(&self) -> Result<BTreeMap<PackagePath, BoundFile>, LateError> {
+    pub(crate) fn files(&self) -> Result<BTreeMap<PackagePath, MadeFile>, LateError> {
         let config = LateConfig {
             late_bound_package_id: self.package.clone(),
             bound_values: self.values.clone(),
@@ -107,41 +97,9 @@ impl Inputs {
 impl Host {
     /// Writes down what a package is made of; when this returns it lasts.
     pub(super) fn record_inputs(&self, inputs: &Inputs) -> io::Result<()> {
-        use std::io::Write as _;
-        let path = self.paths.late(&inputs.package);
-        let folder = path.parent().unwrap_or(&self.paths.root);
-        platform::create_folders(folder)?;
-        platform::set_mode(folder, 0o700)?;
-        durable::sweep(folder)?;
-        // A temporary file is private from its first moment on.
-        let mut file = durable::create_beside(&path)?;
-        file.write_all(serde_json::to_string(inputs)?.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(&path).map_err(|error| error.error)?;
-        durable::sync_directory(folder)?;
-        durable::sync_directory(&self.paths.root)
+        let text = serde_json::to_string(inputs)?;
+        self.keep_private(&self.paths.late(&inputs.package), text.as_bytes())
     }
-
-    /// Forgets what a package was made of that is gone.
-    pub(crate) fn forget_inputs(&self, id: &PackageId) -> io::Result<()> {
-        match fs_err::remove_file(self.paths.late(id)) {
-            Err(error) if crate::paths::is_absence(&error) => Ok(()),
-            removed => removed,
-        }
-    }
-}
-
-/// The manifest of a package of these files.
-pub(crate) fn manifest(files: &BTreeMap<PackagePath, BoundFile>) -> Manifest {
-    let mut entries = BTreeMap::new();
-    for (path, BoundFile { content, mode }) in files {
-        for above in std::iter::successors(path.parent(), PackagePath::parent) {
-            entries.insert(above, Entry::Directory { mode: Mode::new(0o755) });
-        }
-        let (size, sha256) = (content.len() as u64, Sha256::of(content.as_bytes()));
-        entries.insert(path.clone(), Entry::File { mode: Mode::new(*mode), size, sha256 });
-    }
-    Manifest::new(entries).expect("every folder above a file was put in, and no reserved name is")
 }
 
 /// Why late configuration cannot be used.
@@ -186,11 +144,16 @@ impl LateConfig {
     }
 }
 
+/// Where the template of a package lies in a repository.
+pub(crate) fn template_path(id: &PackageId) -> String {
+    format!("packages/{}/{id}.dcos_config", id.name())
+}
+
 /// Reads the content of a `.dcos_config` and puts the values into its files.
 pub fn bind(
     bytes: &[u8],
     config: &LateConfig,
-) -> Result<BTreeMap<PackagePath, BoundFile>, LateError> {
+) -> Result<BTreeMap<PackagePath, MadeFile>, LateError> {
     let ConfigPackage { package } =
         serde_saphyr::from_slice(bytes).map_err(|error| LateError::Package(error.to_string()))?;
     let mut files = BTreeMap::new();
@@ -198,7 +161,7 @@ pub fn bind(
     for ConfigFile { path, content, permissions } in package {
         // The reference writes paths as if the package were the root.
         let path: PackagePath = path.strip_prefix('/').unwrap_or(&path).parse()?;
-        if [MANIFEST, MADE_MANIFEST].contains(&path.as_str()) {
+        if [MANIFEST, MADE_MANIFEST, SALT].contains(&path.as_str()) {
             return Err(LateError::Reserved(path));
         }
         let mode = match permissions {
@@ -210,19 +173,16 @@ pub fn bind(
         };
         let content = fill(&path, &content, &config.bound_values, SIZE_MAX_BYTES - size)?;
         size += content.len();
-        if files.insert(path.clone(), BoundFile { content, mode }).is_some() {
+        if files.insert(path.clone(), MadeFile { content, mode }).is_some() {
             return Err(LateError::Twice(path));
         }
     }
     let info: PackagePath = PKGINFO.parse()?;
-    files.entry(info).or_insert_with(|| BoundFile { content: "{}".to_owned(), mode: 0o644 });
-    for path in files.keys() {
-        let above = std::iter::successors(path.parent(), PackagePath::parent);
-        if let Some(above) = above.into_iter().find(|above| files.contains_key(above)) {
-            return Err(LateError::Below { below: path.clone(), above });
-        }
+    files.entry(info).or_insert_with(|| MadeFile { content: "{}".to_owned(), mode: 0o644 });
+    match make::below(&files) {
+        Some((below, above)) => Err(LateError::Below { below: below.clone(), above }),
+        None => Ok(files),
     }
-    Ok(files)
 }
 
 /// Puts values in the place of their names.
@@ -259,27 +219,4 @@ fn fill(
     }
     filled.push_str(rest);
     if filled.len() > size_max_bytes { Err(LateError::TooLarge) } else { Ok(filled) }
-}
-
-/// Writes the files to the new folder `folder`, with the modes they ask for, whatever the umask is.
-pub(crate) fn write(folder: &Utf8Path, files: &BTreeMap<PackagePath, BoundFile>) -> io::Result<()> {
-    fs_err::create_dir(folder)?;
-    platform::set_mode(folder, 0o755)?;
-    for (path, file) in files {
-        let at = folder.join(path.as_str());
-        for above in std::iter::successors(path.parent(), PackagePath::parent)
-            .collect::<Vec<_>>()
-            .iter()
-            .rev()
-        {
-            let above = folder.join(above.as_str());
-            if !store::is_folder(&above)? {
-                fs_err::create_dir(&above)?;
-                platform::set_mode(&above, 0o755)?;
-            }
-        }
-        fs_err::write(&at, &file.content)?;
-        platform::set_mode(&at, file.mode)?;
-    }
-    Ok(())
 }

@@ -4,11 +4,12 @@
 mod error;
 pub mod flags;
 pub mod late;
+pub mod make;
+pub(crate) mod sealed;
 
 use std::collections::BTreeSet;
 
 use camino::Utf8Path;
-use package::durable::Staging;
 use package::{PackageId, durable};
 
 use crate::generation;
@@ -18,6 +19,7 @@ use crate::store::{self, Repository, Trust};
 use late::{Inputs, LateConfig};
 
 pub use error::SetupError;
+pub use sealed::SealedError;
 
 impl Host {
     /// Makes the host what it should be. Safe to repeat, at any time, after anything.
@@ -90,7 +92,9 @@ impl Host {
         if let Some(bytes) = flags::read(&late)? {
             let config = LateConfig::parse(&bytes)
                 .map_err(|source| SetupError::Late { path: late.clone(), source })?;
-            ids.insert(self.add_late(remote()?, &config, job)?);
+            let path = late::template_path(&config.late_bound_package_id);
+            let template = remote()?.text(&path, &self.store.scratch()?, job.cancel)?;
+            ids.insert(self.add_late(&template, &config, job)?);
         }
         let active = self.paths.setup_flag("active.json");
         if let Some(bytes) = flags::read(&active)? {
@@ -129,26 +133,20 @@ impl Host {
     }
 
     /// Makes the package whose values are known only on this host.
-    fn add_late(
+    pub(crate) fn add_late(
         &self,
-        repository: &Repository,
+        template: &[u8],
         config: &LateConfig,
         job: &Job<'_>,
     ) -> Result<PackageId, SetupError> {
         let id = &config.late_bound_package_id;
-        let path = format!("packages/{}/{id}.dcos_config", id.name());
-        let bytes = repository.text(&path, &self.store.scratch()?, job.cancel)?;
-        let unusable = |source| SetupError::Late { path: path.clone().into(), source };
-        let files = late::bind(&bytes, config).map_err(unusable)?;
-        let inputs = Inputs::new(&bytes, config).map_err(unusable)?;
+        let unusable = |source| SetupError::Late { path: late::template_path(id).into(), source };
+        let files = late::bind(template, config).map_err(unusable)?;
+        let inputs = Inputs::new(template, config).map_err(unusable)?;
         let _locks = self.store.work_on(id, job.cancel, job.observer)?;
-        let staging = Staging::of(&self.store.path(id))?;
-        let folder = staging.path();
-        late::write(folder, &files)?;
-        self.store.adopt_at(folder, id, job.cancel)?;
+        let (staging, made) = self.make_aside(id, &files)?;
         if self.store.contains(id)? {
-            let (made, known) = (self.store.digest_at(folder, id)?, self.store.digest(id)?);
-            if made == known {
+            if made.digest == self.store.digest(id)? {
                 self.record_inputs(&inputs)?;
                 return Ok(id.clone());
             }

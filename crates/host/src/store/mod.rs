@@ -31,6 +31,10 @@ pub use unpacked::Package;
 /// The name of a manifest that this host made of what arrived.
 pub(crate) const MADE_MANIFEST: &str = "manifest.unverified.json";
 
+/// The file that a package has which this host made of secrets: without it nobody can guess them from
+/// digests.
+pub(crate) const SALT: &str = "secrets.salt";
+
 /// The folder of all packages.
 #[derive(Debug, Clone)]
 pub struct Store {
@@ -103,19 +107,10 @@ impl Store {
 
     /// Makes a manifest for a package that another program unpacked here without one.
     pub(crate) fn adopt(&self, id: &PackageId, cancel: &Cancel) -> Result<(), StoreError> {
-        self.adopt_at(&self.path(id), id, cancel)
-    }
-
-    /// The same of a package that lies elsewhere.
-    pub(crate) fn adopt_at(
-        &self,
-        folder: &Utf8Path,
-        id: &PackageId,
-        cancel: &Cancel,
-    ) -> Result<(), StoreError> {
-        match unpacked::load(folder, id) {
+        let folder = self.path(id);
+        match unpacked::load(&folder, id) {
             Err(StoreError::NoManifest(_)) => {
-                let manifest = scan(folder, id, cancel)?;
+                let manifest = scan(&folder, id, cancel)?;
                 durable::write(&folder.join(MADE_MANIFEST), &manifest.to_json())?;
                 Ok(())
             }
@@ -124,13 +119,9 @@ impl Store {
         }
     }
 
-    /// The content digest of a package that lies elsewhere.
-    pub(crate) fn digest_at(
-        &self,
-        folder: &Utf8Path,
-        id: &PackageId,
-    ) -> Result<Sha256, StoreError> {
-        unpacked::digest(folder, id)
+    /// Reads what a package says of itself that lies elsewhere.
+    pub(crate) fn load_at(&self, folder: &Utf8Path, id: &PackageId) -> Result<Package, StoreError> {
+        unpacked::load(folder, id)
     }
 
     /// A path for a file that is read at once and removed.
@@ -249,6 +240,11 @@ pub(crate) fn remove_any(path: &Utf8Path) -> io::Result<()> {
     } else {
         fs_err::remove_file(path)
     }
+}
+
+/// Whether a package was made of secrets on this host: digests of its files are for nobody's eyes.
+pub(crate) fn is_secret(manifest: &Manifest, verified: bool) -> bool {
+    !verified && manifest.get(SALT).is_some()
 }
 
 /// The manifest of what lies in the folder of a package.

@@ -76,6 +76,11 @@ pub(super) fn load_with(
 }
 
 impl Package {
+    /// Whether it was made of secrets on this host: digests of its files are for nobody's eyes.
+    pub fn is_secret(&self) -> bool {
+        super::is_secret(&self.manifest, self.verified)
+    }
+
     /// Checks that what the package says of how it was built is about this package.
     pub(super) fn name_problem(&self) -> Option<String> {
         let said = |key: &str| self.buildinfo.get(key).and_then(Value::as_str);

@@ -6,11 +6,14 @@ mod build;
 mod check;
 mod config_detect;
 mod host;
+mod install;
 mod installer;
 mod mistakes;
 mod mkpanda;
 mod package;
 mod pkgpanda;
+#[path = "../../../host/tests/it/publisher.rs"]
+mod publisher;
 mod serve;
 mod shell;
 mod signing;

@@ -200,7 +200,9 @@ fn change(change: &host::derived::Change) -> String {
             format!("make the user `{name}` in the group `{group}`")
         }
         Change::State { path, is_new: true, .. } => format!("make the state folder `{path}`"),
-        Change::State { path, user: Some(user), .. } => format!("give `{path}` to `{user}`"),
+        Change::State { path, user: Some(user), .. } | Change::Owner { path, user } => {
+            format!("give `{path}` to `{user}`")
+        }
         Change::State { path, user: None, .. } => format!("keep `{path}`"),
         Change::Sysctl { setting, value } => format!("set `{setting}` to `{value}`"),
         Change::Restore { setting } => format!("set `{setting}` back to what it was"),

@@ -4,6 +4,7 @@ mod audit;
 mod check;
 mod generations;
 mod history;
+mod install;
 mod serve;
 mod setup;
 mod store;
@@ -77,6 +78,7 @@ pub(crate) struct ServiceArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum HostCommand {
+    Install(install::InstallArgs),
     Add(store::AddArgs),
     Fetch(store::FetchArgs),
     List(store::ListArgs),
@@ -109,6 +111,7 @@ pub(crate) fn run(
     let progress = HostProgress::new(context, output);
     let call = Call { context, host, progress: &progress, output };
     let result = match &arguments.command {
+        HostCommand::Install(arguments) => install::run(&call, arguments),
         HostCommand::Add(arguments) => store::add(&call, arguments),
         HostCommand::Fetch(arguments) => store::fetch(&call, arguments),
         HostCommand::List(arguments) => store::list(&call, arguments),

@@ -133,6 +133,8 @@ pub(super) fn verify(call: &Call<'_>, arguments: &VerifyArgs) -> Result<Outcome,
                 )
             }
             Ok(differences) => {
+                // The digests of what is in it would help who guesses.
+                let is_secret = call.host.store.load(id)?.is_secret();
                 let lines: Vec<String> = differences
                     .iter()
                     .map(|(path, should, is)| {
@@ -142,6 +144,9 @@ pub(super) fn verify(call: &Call<'_>, arguments: &VerifyArgs) -> Result<Outcome,
                 let paths: Vec<Value> = differences
                     .iter()
                     .map(|(path, should, is)| {
+                        if is_secret {
+                            return json!({ "path": path });
+                        }
                         json!({ "path": path, "expected": should, "found": is })
                     })
                     .collect();

@@ -1,0 +1,265 @@
+//! What a publisher offers to this host, verified: nothing of this host is changed here.
+//!
+//! The key signs `latest.json`, that names `bundle.json` by its digest, that names every other file.
+
+use std::collections::BTreeSet;
+
+use camino::Utf8PathBuf;
+use package::bundle::{self, BUNDLE, Bundle, LATEST, Latest, SIGNATURE, Stale};
+use package::durable::Staging;
+use package::id::RoleName;
+use package::secret::RoleKey;
+use package::sign::{PublicKey, SignatureError};
+use package::{PackageId, Sha256};
+
+use super::{Install, InstallError, Pinned};
+use crate::host::{Host, Job};
+use crate::platform;
+use crate::roles;
+use crate::setup::late::{self, LateConfig};
+use crate::setup::sealed::Opened;
+use crate::setup::{SetupError, flags};
+use crate::store::Trust;
+
+/// A bundle as far as it concerns this host.
+pub(super) struct Offer {
+    pub(super) key: PublicKey,
+    pub(super) latest: Latest,
+    pub(super) roles: BTreeSet<RoleName>,
+    /// All packages that will be active.
+    pub(super) ids: BTreeSet<PackageId>,
+    /// Those that come as archives, and what they must be.
+    pub(super) archives: Vec<(PackageId, Trust)>,
+    /// Those that are made of secrets.
+    pub(super) secrets: Vec<Opened>,
+    /// The template of the one that is made with values of this host, and the values.
+    pub(super) late: Option<(Vec<u8>, LateConfig)>,
+}
+
+/// Reads small files of a repository.
+struct Reader<'a> {
+    request: &'a Install,
+    scratch: Staging,
+    job: &'a Job<'a>,
+}
+
+impl Reader<'_> {
+    fn read(&self, path: &str) -> Result<Vec<u8>, InstallError> {
+        let scratch = self.scratch.path().join("file");
+        Ok(self.request.repository.text(path, &scratch, self.job.cancel)?)
+    }
+
+    /// Reads a file that the bundle promises.
+    fn promised(
+        &self,
+        bundle: &Bundle,
+        id: &PackageId,
+        path: &str,
+    ) -> Result<Vec<u8>, InstallError> {
+        let what = "template";
+        let file = bundle.files.get(path);
+        let file = file.ok_or_else(|| InstallError::Incomplete { id: id.clone(), what })?;
+        let bytes = self.read(path)?;
+        if bytes.len() as u64 != file.size || Sha256::of(&bytes) != file.sha256 {
+            return Err(InstallError::Changed { file: path.to_owned() });
+        }
+        Ok(bytes)
+    }
+}
+
+impl Host {
+    /// Reads and verifies what is offered. `known`: what this host trusts so far.
+    pub(super) fn offer(
+        &self,
+        request: &Install,
+        known: Option<&Pinned>,
+        job: &Job<'_>,
+    ) -> Result<Offer, InstallError> {
+        let key = self.trusted_key(request, known)?;
+        let temporary = Utf8PathBuf::try_from(std::env::temp_dir())
+            .map_err(|error| InstallError::Io(error.into_io_error()))?;
+        let reader = Reader { request, scratch: Staging::within(&temporary)?, job };
+        let latest = self.latest(&reader, &key)?;
+        self.believe(&latest, request, known, job)?;
+        let bundle = self.bundle(&reader, &key, &latest.bundle)?;
+        let roles = self.roles_for(request)?;
+        let mut ids = packages_for(&bundle, &roles)?;
+        let late = self.late(&reader, &bundle, &mut ids)?;
+        let secrets = self.secrets(&reader, &bundle, &roles, &mut ids)?;
+        let is_made = |id: &PackageId| {
+            secrets.iter().any(|opened| opened.package == *id) || bundle.late.as_ref() == Some(id)
+        };
+        let mut archives = Vec::new();
+        for id in ids.iter().filter(|id| !is_made(id)) {
+            let incomplete = |what| InstallError::Incomplete { id: id.clone(), what };
+            let (path, file) = bundle.archive(id).ok_or_else(|| incomplete("archive"))?;
+            let digest = bundle.manifests.get(id).ok_or_else(|| incomplete("digest"))?;
+            let archive = Some((path.clone(), file.clone()));
+            archives.push((id.clone(), Trust { digest: Some(*digest), key: None, archive }));
+        }
+        Ok(Offer { key, latest, roles, ids, archives, secrets, late })
+    }
+
+    /// The key that must have signed everything.
+    pub(super) fn trusted_key(
+        &self,
+        request: &Install,
+        known: Option<&Pinned>,
+    ) -> Result<PublicKey, InstallError> {
+        let Some(known) = known else {
+            return request.key.clone().ok_or(InstallError::NoKey);
+        };
+        let unusable = |source| InstallError::Pinned { path: self.paths.trust(), source };
+        let pinned = known.key().map_err(unusable)?;
+        match &request.key {
+            Some(given) if *given != pinned => {
+                Err(InstallError::OtherKey { pinned: pinned.to_string(), given: given.to_string() })
+            }
+            _ => Ok(pinned),
+        }
+    }
+
+    fn latest(&self, reader: &Reader<'_>, key: &PublicKey) -> Result<Latest, InstallError> {
+        let name = &self.distribution.name;
+        let once = || {
+            let bytes = reader.read(LATEST)?;
+            let signature = reader.read(&format!("{LATEST}{SIGNATURE}"))?;
+            let signature = String::from_utf8_lossy(&signature);
+            let verified = key.verify_document(LATEST, &bytes, &signature, name);
+            Ok::<_, InstallError>(verified.map(|()| bytes))
+        };
+        let bytes = match once()? {
+            // Somebody may have published between the two.
+            Err(SignatureError::Mismatch) => once()?,
+            read => read,
+        };
+        let untrusted = |source| InstallError::Untrusted { file: LATEST.to_owned(), source };
+        Ok(Latest::parse(&bytes.map_err(untrusted)?)?)
+    }
+
+    /// Whether this host may follow a publication.
+    pub(super) fn believe(
+        &self,
+        latest: &Latest,
+        request: &Install,
+        known: Option<&Pinned>,
+        job: &Job<'_>,
+    ) -> Result<(), InstallError> {
+        let check = |seen| latest.check(&self.distribution, seen, job.clock.now());
+        let mut checked = check(known.map(|known| &known.seen));
+        if request.allow_older && matches!(checked, Err(Stale::Older { .. } | Stale::Ambiguous(_)))
+        {
+            checked = check(None);
+        }
+        match checked {
+            Err(Stale::Expired { .. }) if request.allow_expired => Ok(()),
+            checked => Ok(checked?),
+        }
+    }
+
+    fn bundle(
+        &self,
+        reader: &Reader<'_>,
+        key: &PublicKey,
+        id: &Sha256,
+    ) -> Result<Bundle, InstallError> {
+        let path = format!("{}/{BUNDLE}", Bundle::folder(id));
+        let bytes = reader.read(&path)?;
+        let found = Bundle::id(&bytes);
+        if found != *id {
+            return Err(InstallError::OtherBundle { expected: *id, found });
+        }
+        let signature = reader.read(&format!("{path}{SIGNATURE}"))?;
+        let signature = String::from_utf8_lossy(&signature);
+        key.verify_document(BUNDLE, &bytes, &signature, &self.distribution.name)
+            .map_err(|source| InstallError::Untrusted { file: path, source })?;
+        Ok(Bundle::parse(&bytes)?)
+    }
+
+    /// The roles that this host shall have.
+    fn roles_for(&self, request: &Install) -> Result<BTreeSet<RoleName>, InstallError> {
+        let found = roles::read(&self.paths.roles())?;
+        let wanted = if request.roles.is_empty() { &found } else { &request.roles };
+        if wanted.is_empty() {
+            return Err(InstallError::NoRole);
+        }
+        let written = crate::receipt::Receipt::read(&self.paths)?.roles;
+        match found.difference(wanted).find(|role| !written.contains(*role)) {
+            Some(role) => Err(InstallError::OthersRole {
+                role: role.clone(),
+                path: self.paths.roles().join(role.as_str()),
+            }),
+            None => Ok(wanted.clone()),
+        }
+    }
+
+    /// The template of the package that is made with values of this host, if an installer left some.
+    fn late(
+        &self,
+        reader: &Reader<'_>,
+        bundle: &Bundle,
+        ids: &mut BTreeSet<PackageId>,
+    ) -> Result<Option<(Vec<u8>, LateConfig)>, InstallError> {
+        let Some(id) = &bundle.late else {
+            return Ok(None);
+        };
+        let flag = self.paths.setup_flag("late-config.yaml");
+        let config = flags::read(&flag)?.map(|bytes| LateConfig::parse(&bytes)).transpose();
+        let config = config
+            .map_err(|source| SetupError::Late { path: flag.clone(), source })?
+            .filter(|config| config.late_bound_package_id == *id);
+        let Some(config) = config else {
+            if ids.contains(id) {
+                return Err(InstallError::NoLateConfig { id: id.clone(), flag });
+            }
+            return Ok(None);
+        };
+        let template = reader.promised(bundle, id, &late::template_path(id))?;
+        ids.insert(id.clone());
+        Ok(Some((template, config)))
+    }
+
+    /// The secrets of the roles of this host.
+    fn secrets(
+        &self,
+        reader: &Reader<'_>,
+        bundle: &Bundle,
+        roles: &BTreeSet<RoleName>,
+        ids: &mut BTreeSet<PackageId>,
+    ) -> Result<Vec<Opened>, InstallError> {
+        let mut keys: Vec<RoleKey> = reader.request.role_keys.clone();
+        keys.extend(self.kept_keys()?);
+        let mut secrets = Vec::new();
+        for (id, readers) in &bundle.secrets {
+            if readers.is_disjoint(roles) && !ids.contains(id) {
+                continue;
+            }
+            let sealed = reader.read(&bundle::secret_path(id))?;
+            let opened = self.open_secrets(id, sealed, &keys).map_err(|source| {
+                let (roles, source) = (readers.iter().cloned().collect(), Box::new(source));
+                InstallError::Secrets { id: id.clone(), roles, source }
+            })?;
+            ids.insert(id.clone());
+            secrets.push(opened);
+        }
+        Ok(secrets)
+    }
+}
+
+/// The packages of a host with these roles.
+fn packages_for(
+    bundle: &Bundle,
+    roles: &BTreeSet<RoleName>,
+) -> Result<BTreeSet<PackageId>, InstallError> {
+    let of_roles = bundle.packages.get(&platform::OPERATING_SYSTEM);
+    let of_roles = of_roles.ok_or(InstallError::OperatingSystem)?;
+    let mut ids = BTreeSet::new();
+    for role in roles {
+        let Some(of_role) = of_roles.get(role) else {
+            let known = of_roles.keys().cloned().collect();
+            return Err(InstallError::Role { role: role.clone(), known });
+        };
+        ids.extend(of_role.iter().cloned());
+    }
+    Ok(ids)
+}

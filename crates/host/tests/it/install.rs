@@ -1,0 +1,502 @@
+//! From a published bundle to a live generation: only what the publisher signed, and whole or not at
+//! all.
+
+use std::collections::BTreeSet;
+
+use camino::Utf8PathBuf;
+use host::install::{Install, InstallError, Installed};
+use host::store::Repository;
+use package::secret::RoleKey;
+use package::sign::{KeyPair, PublicKey};
+use testing::http::{Answer, HttpServer};
+
+use crate::fakes::Fake;
+use crate::fetch::downloader;
+use crate::publisher::Publisher;
+use crate::world::{CancelAt, Listener, names};
+
+/// A host, and somebody who publishes for it.
+pub(crate) struct Scene {
+    pub(crate) fake: Fake,
+    pub(crate) publisher: Publisher,
+}
+
+impl Scene {
+    /// A bundle with `app--1` for masters and `base--1` for all.
+    pub(crate) fn new() -> Self {
+        let fake = Fake::new();
+        let publisher = Publisher::new(&fake.world.top.join("served"));
+        let mut scene = Self { fake, publisher };
+        scene.package("master", "app--1", "{}", "bin/app");
+        for role in ["master", "slave"] {
+            scene.package(role, "base--1", "{}", "bin/base");
+        }
+        scene
+    }
+
+    pub(crate) fn package(&mut self, role: &str, id: &str, info: &str, file: &str) {
+        let archive = self.fake.world.archive(id, info, &[(file, id)]);
+        self.publisher.package(role, &archive);
+    }
+
+    /// Puts `app--2` in the place of `app--1`.
+    pub(crate) fn upgrade(&mut self) {
+        let of_roles = self.publisher.bundle.packages.values_mut().flat_map(|all| all.values_mut());
+        of_roles.for_each(|ids| ids.retain(|id| id.name().as_str() != "app"));
+        self.package("master", "app--2", "{}", "bin/app");
+    }
+
+    pub(crate) fn request(&self, roles: &[&str]) -> Install {
+        Install {
+            repository: Repository::parse_or_folder("served", &self.fake.world.top).unwrap(),
+            roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
+            key: Some(PublicKey::parse(&self.publisher.public).unwrap()),
+            role_keys: vec![self.publisher.role_key.clone()],
+            allow_older: false,
+            allow_expired: false,
+        }
+    }
+
+    pub(crate) fn install(&self, request: &Install) -> Result<Installed, InstallError> {
+        self.fake.world.host.install(request, &self.fake.world.job())
+    }
+
+    pub(crate) fn master(&self) -> Result<Installed, InstallError> {
+        self.install(&self.request(&["master"]))
+    }
+
+    /// What is said, after a check that nothing changed.
+    fn refusal(&self, request: &Install) -> String {
+        let before = self.fake.world.all();
+        let error = self.install(request).expect_err("it must be refused");
+        assert_eq!(self.fake.world.all(), before);
+        self.fake.world.said(&error)
+    }
+
+    fn served(&self, path: &str) -> Utf8PathBuf {
+        self.publisher.folder.join(path)
+    }
+
+    /// Changes one byte of what is served.
+    fn damage(&self, path: &str) {
+        let path = self.served(path);
+        let mut bytes = fs_err::read(&path).unwrap();
+        let last = bytes.len() - 2;
+        bytes[last] ^= 1;
+        fs_err::write(path, bytes).unwrap();
+    }
+
+    fn live(&self) -> Vec<String> {
+        self.fake.world.active()
+    }
+}
+
+/// Digests differ from run to run.
+fn plain(said: &str) -> String {
+    let mut plain = String::new();
+    for part in said.split_inclusive(|char: char| !char.is_ascii_alphanumeric()) {
+        let word = part.trim_end_matches(|char: char| !char.is_ascii_alphanumeric());
+        let is_digest = word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        plain.push_str(&if is_digest { part.replace(word, "DIGEST") } else { part.to_owned() });
+    }
+    plain
+}
+
+#[test]
+fn the_set_of_the_role_goes_live_and_again_nothing_is_done() {
+    let scene = Scene::new();
+    let id = scene.publisher.publish(1, None);
+    let installed = scene.master().unwrap();
+    assert_eq!((installed.latest.bundle, installed.latest.sequence), (id, 1));
+    assert_eq!(scene.live(), ["app--1", "base--1"]);
+    let world = &scene.fake.world;
+    assert_eq!(names(&world.host.paths.roles()), ["master"]);
+    assert_eq!(world.host.live().unwrap().roles.len(), 1);
+    let before = world.all();
+    // The key and the role are known by now.
+    let again = Install { key: None, ..scene.request(&[]) };
+    assert!(scene.install(&again).unwrap().plan.is_empty());
+    assert!(scene.master().unwrap().plan.is_empty());
+    assert_eq!(world.all(), before);
+}
+
+#[test]
+fn several_roles_have_all_their_packages() {
+    let mut scene = Scene::new();
+    scene.package("slave", "agent--1", "{}", "bin/agent");
+    scene.publisher.publish(1, None);
+    scene.install(&scene.request(&["master", "slave"])).unwrap();
+    assert_eq!(scene.live(), ["agent--1", "app--1", "base--1"]);
+    // Fewer roles later: what is not needed goes from the set, and the file with it.
+    scene.install(&scene.request(&["slave"])).unwrap();
+    assert_eq!(scene.live(), ["agent--1", "base--1"]);
+    assert_eq!(names(&scene.fake.world.host.paths.roles()), ["slave"]);
+}
+
+#[test]
+fn a_role_that_somebody_else_gave_the_host_is_not_taken_away() {
+    let scene = Scene::new();
+    scene.publisher.publish(1, None);
+    scene.fake.world.has_roles(&["slave"]);
+    let said = scene.refusal(&scene.request(&["master"]));
+    insta::assert_snapshot!(said, @"this host is `slave` too, as `TOP/config/roles/slave` says, which no installation wrote");
+    scene.install(&scene.request(&["master", "slave"])).unwrap();
+    scene.fake.world.host.uninstall(true, &scene.fake.world.job()).unwrap();
+    assert_eq!(names(&scene.fake.world.host.paths.roles()), ["slave"]);
+}
+
+#[test]
+fn an_upgrade_fetches_only_what_is_new_and_a_rollback_asks_nobody() {
+    let mut scene = Scene::new();
+    scene.publisher.publish(1, None);
+    scene.master().unwrap();
+    scene.upgrade();
+    scene.publisher.publish(2, None);
+    let listener = Listener::default();
+    let world = &scene.fake.world;
+    world.host.install(&scene.request(&[]), &world.job_for("", &listener)).unwrap();
+    let heard = listener.heard().join("\n");
+    assert!(heard.contains("Stored { id: \"app--2\", already: false }"), "{heard}");
+    assert!(heard.contains("Stored { id: \"base--1\", already: true }"), "{heard}");
+    assert_eq!(scene.live(), ["app--2", "base--1"]);
+    // Whatever became of the publisher and of what is trusted.
+    fs_err::remove_dir_all(&scene.publisher.folder).unwrap();
+    fs_err::write(world.host.paths.trust(), "{").unwrap();
+    world.rollback_to(1).unwrap();
+    assert_eq!(scene.live(), ["app--1", "base--1"]);
+}
+
+#[test]
+fn without_a_key_nothing_is_taken_and_another_key_is_refused() {
+    let scene = Scene::new();
+    scene.publisher.publish(1, None);
+    let mut said = vec![scene.refusal(&Install { key: None, ..scene.request(&["master"]) })];
+    let other = PublicKey::parse(&KeyPair::generate(None).unwrap().public).unwrap();
+    let with_other = Install { key: Some(other.clone()), ..scene.request(&["master"]) };
+    said.push(scene.refusal(&with_other));
+    scene.master().unwrap();
+    let refused = scene.refusal(&with_other);
+    let pinned = PublicKey::parse(&scene.publisher.public).unwrap();
+    said.push(refused.replace(&other.to_string(), "OTHER").replace(&pinned.to_string(), "PINNED"));
+    insta::assert_snapshot!(said.join("\n"), @"
+    nothing says whose bundles this host takes
+    `latest.json` cannot be trusted: the signature does not match: made by another key, or the content was changed
+    this host takes bundles that the key `PINNED` signed, not `OTHER`
+    ");
+}
+
+#[test]
+fn what_was_changed_on_the_way_is_refused() {
+    let mut scene = Scene::new();
+    scene.publisher.publish(1, None);
+    scene.master().unwrap();
+    scene.upgrade();
+    let mut said = Vec::new();
+    let bundle = "bundles/ID/bundle.json";
+    for path in ["latest.json", "latest.json.minisig", bundle, "bundles/ID/bundle.json.minisig"] {
+        let id = scene.publisher.publish(2, None).to_string();
+        scene.damage(&path.replace("ID", &id));
+        said.push(plain(&scene.refusal(&scene.request(&["master"]))));
+    }
+    for path in ["latest.json", bundle] {
+        let id = scene.publisher.publish(2, None).to_string();
+        fs_err::remove_file(scene.served(&path.replace("ID", &id))).unwrap();
+        said.push(plain(&scene.refusal(&scene.request(&["master"]))));
+    }
+    insta::assert_snapshot!(said.join("\n"), @"
+    `latest.json` cannot be trusted: the signature does not match: made by another key, or the content was changed
+    `latest.json` cannot be trusted: cannot read the signature: Invalid encoding in minisign data
+    bundle `DIGEST` is another one: its digest is DIGEST
+    `bundles/DIGEST/bundle.json` cannot be trusted: cannot read the signature: Invalid encoding in minisign data
+    cannot download `file://TOP/served/latest.json`: failed to open file `TOP/served/latest.json`: No such file or directory (os error 2)
+    cannot download `file://TOP/served/bundles/DIGEST/bundle.json`: failed to open file `TOP/served/bundles/DIGEST/bundle.json`: No such file or directory (os error 2)
+    ");
+    scene.publisher.publish(2, None);
+    scene.master().unwrap();
+    assert_eq!(scene.live(), ["app--2", "base--1"]);
+}
+
+#[test]
+fn parts_of_different_publications_do_not_go_together() {
+    let mut scene = Scene::new();
+    let old = scene.publisher.publish(1, None);
+    scene.upgrade();
+    let new = scene.publisher.publish(2, None);
+    // The old bundle, signed as it is, under the name of the new one.
+    for name in ["bundle.json", "bundle.json.minisig"] {
+        let path = |id| scene.served(&format!("bundles/{id}/{name}"));
+        fs_err::copy(path(old), path(new)).unwrap();
+    }
+    let said = plain(&scene.refusal(&scene.request(&["master"])));
+    insta::assert_snapshot!(said, @"bundle `DIGEST` is another one: its digest is DIGEST");
+    // The signature of one document is none of the other.
+    scene.publisher.publish(2, None);
+    let path = format!("bundles/{new}/bundle.json.minisig");
+    fs_err::copy(scene.served("latest.json.minisig"), scene.served(&path)).unwrap();
+    let said = plain(&scene.refusal(&scene.request(&["master"])));
+    insta::assert_snapshot!(said, @"`bundles/DIGEST/bundle.json` cannot be trusted: the signature does not match: made by another key, or the content was changed");
+}
+
+#[test]
+fn a_package_that_is_not_the_one_of_the_bundle_is_not_taken() {
+    let mut scene = Scene::new();
+    scene.publisher.publish(1, None);
+    scene.master().unwrap();
+    scene.upgrade();
+    scene.publisher.publish(2, None);
+    let archive = scene.served("packages/app/app--2.tar.zst");
+    let good = fs_err::read(&archive).unwrap();
+    scene.damage("packages/app/app--2.tar.zst");
+    let mut said = vec![plain(&scene.refusal(&scene.request(&["master"])))];
+    fs_err::write(&archive, &good[..good.len() - 1]).unwrap();
+    said.push(plain(&scene.refusal(&scene.request(&["master"]))));
+    fs_err::remove_file(&archive).unwrap();
+    said.push(plain(&scene.refusal(&scene.request(&["master"]))));
+    insta::assert_snapshot!(said.join("\n"), @"
+    `TOP/served/packages/app/app--2.tar.zst` is not package `app--2`: its SHA-256 is DIGEST, expected DIGEST
+    `TOP/served/packages/app/app--2.tar.zst` is not package `app--2`: it is 432 bytes long, expected 433
+    package `app--2` is not at `file://TOP/served`: cannot download `file://TOP/served/packages/app/app--2.tar.zst`: failed to query resolved metadata `TOP/served/packages/app/app--2.tar.zst`: No such file or directory (os error 2)
+    ");
+    assert_eq!(scene.live(), ["app--1", "base--1"]);
+    fs_err::write(&archive, good).unwrap();
+    scene.master().unwrap();
+}
+
+#[test]
+fn a_package_that_the_bundle_does_not_describe_is_refused() {
+    let mut scene = Scene::new();
+    let whole = scene.publisher.bundle.clone();
+    scene.publisher.bundle.manifests.clear();
+    scene.publisher.publish(1, None);
+    let mut said = vec![scene.refusal(&scene.request(&["slave"]))];
+    scene.publisher.bundle = whole;
+    scene.publisher.bundle.files.clear();
+    scene.publisher.publish(2, None);
+    said.push(scene.refusal(&scene.request(&["slave"])));
+    scene.publisher.bundle.packages.clear();
+    scene.publisher.publish(3, None);
+    said.push(scene.refusal(&scene.request(&["slave"])));
+    insta::assert_snapshot!(said.join("\n"), @"
+    the bundle is incomplete: it has no digest for package `base--1`
+    the bundle is incomplete: it has no archive for package `base--1`
+    the bundle has no packages for the operating system of this host
+    ");
+}
+
+#[test]
+fn an_older_or_doubled_or_expired_publication_is_refused_unless_it_is_allowed() {
+    let mut scene = Scene::new();
+    scene.publisher.publish(7, None);
+    scene.master().unwrap();
+    let mut said = Vec::new();
+    scene.upgrade();
+    scene.publisher.publish(7, None);
+    said.push(scene.refusal(&scene.request(&["master"])));
+    scene.publisher.publish(6, Some("2026-01-02T12:00:00Z"));
+    said.push(scene.refusal(&scene.request(&["master"])));
+    let older = Install { allow_older: true, ..scene.request(&["master"]) };
+    said.push(scene.refusal(&older));
+    scene.publisher.publish(8, Some("2026-01-02T12:00:00Z"));
+    said.push(scene.refusal(&older));
+    insta::assert_snapshot!(said.join("\n"), @"
+    publication 7 names another bundle than it did before
+    publication 6 is older than 7, which this host has seen already
+    publication 6 expired at 2026-01-02T12:00:00Z
+    publication 8 expired at 2026-01-02T12:00:00Z
+    ");
+    let seen = || {
+        let pinned = fs_err::read_to_string(scene.fake.world.host.paths.trust()).unwrap();
+        let pinned: serde_json::Value = serde_json::from_str(&pinned).unwrap();
+        pinned["seen"]["sequence"].as_u64().unwrap()
+    };
+    scene.publisher.publish(6, None);
+    scene.install(&older).unwrap();
+    assert_eq!(scene.live(), ["app--2", "base--1"]);
+    assert_eq!(seen(), 7, "what was seen stays seen");
+    scene.publisher.publish(8, Some("2026-01-02T12:00:00Z"));
+    scene.install(&Install { allow_expired: true, ..scene.request(&["master"]) }).unwrap();
+    assert_eq!(seen(), 8);
+}
+
+#[test]
+fn a_bundle_of_another_distribution_is_refused() {
+    let mut scene = Scene::new();
+    scene.publisher.bundle.distribution = package::distribution::Distribution::called("other", "1");
+    scene.publisher.publish(1, None);
+    let said = scene.refusal(&scene.request(&["master"]));
+    insta::assert_snapshot!(said, @"`latest.json` cannot be trusted: the signature is for `monobloc latest.json of other`, expected `monobloc latest.json of dcos`");
+}
+
+#[test]
+fn a_host_must_be_something_that_the_bundle_knows() {
+    let scene = Scene::new();
+    scene.publisher.publish(1, None);
+    let said = [scene.refusal(&scene.request(&["maestro"])), scene.refusal(&scene.request(&[]))];
+    insta::assert_snapshot!(said.join("\n"), @"
+    the bundle has no role `maestro`; it has: `master`, `slave`
+    nothing says what this host is
+    ");
+}
+
+#[test]
+fn a_set_that_cannot_be_active_leaves_the_roles_and_the_trust_as_they_were() {
+    let mut scene = Scene::new();
+    scene.publisher.publish(1, None);
+    scene.install(&scene.request(&["slave"])).unwrap();
+    scene.package("master", "app--1", r#"{"requires":["nothing"]}"#, "bin/app");
+    scene.publisher.publish(2, None);
+    let trust = fs_err::read(scene.fake.world.host.paths.trust()).unwrap();
+    let error = scene.master().unwrap_err();
+    insta::assert_snapshot!(scene.fake.world.said(&error), @"
+    the packages cannot be active together:
+      `app--1` requires nothing, which is not in the set
+    ");
+    assert_eq!(names(&scene.fake.world.host.paths.roles()), ["slave"]);
+    assert_eq!(fs_err::read(scene.fake.world.host.paths.trust()).unwrap(), trust);
+    assert_eq!(scene.live(), ["base--1"]);
+}
+
+#[test]
+fn an_interrupted_install_can_be_repeated_at_every_step() {
+    for at in ["Stored", "Building", "Syncing", "Starting", "Trying"] {
+        let scene = Scene::new();
+        scene.publisher.publish(1, None);
+        let world = &scene.fake.world;
+        let observer = CancelAt(at, &world.cancel);
+        drop(world.host.install(&scene.request(&["master"]), &world.job_for("", &observer)));
+        let cancel = package::Cancel::new();
+        let job = host::Job { cancel: &cancel, ..world.job() };
+        world.host.install(&scene.request(&["master"]), &job).unwrap();
+        assert_eq!(scene.live(), ["app--1", "base--1"], "{at}");
+        assert_eq!(names(&world.host.paths.roles()), ["master"], "{at}");
+    }
+}
+
+/// Serves a folder, so that each file can be made to misbehave.
+fn serve(scene: &Scene, server: &HttpServer) {
+    let folder = &scene.publisher.folder;
+    let mut waiting = vec![folder.clone()];
+    while let Some(at) = waiting.pop() {
+        for name in names(&at) {
+            let path = at.join(name);
+            if path.is_dir() {
+                waiting.push(path);
+            } else {
+                let below = path.strip_prefix(folder).unwrap();
+                server.on(&format!("/{below}"), [Answer::file(fs_err::read(&path).unwrap())]);
+            }
+        }
+    }
+}
+
+fn over_http(scene: &Scene, server: &HttpServer) -> Install {
+    let repository = Repository::parse(&server.url("/"), "/".into()).unwrap();
+    Install { repository: repository.with_downloader(downloader()), ..scene.request(&["master"]) }
+}
+
+#[test]
+fn a_server_that_breaks_off_is_asked_again() {
+    let scene = Scene::new();
+    let id = scene.publisher.publish(1, None);
+    let server = HttpServer::start().unwrap();
+    serve(&scene, &server);
+    for path in ["latest.json", &format!("bundles/{id}/bundle.json"), "packages/app/app--1.tar.zst"]
+    {
+        let file = Answer::file(fs_err::read(scene.served(path)).unwrap());
+        let answers = [Answer::status(503), file.clone().cut_after(10), file];
+        server.on(&format!("/{path}"), answers);
+    }
+    scene.install(&over_http(&scene, &server)).unwrap();
+    assert_eq!(scene.live(), ["app--1", "base--1"]);
+}
+
+#[test]
+fn a_publication_in_between_is_read_again_and_a_forged_one_only_once() {
+    let mut scene = Scene::new();
+    scene.publisher.publish(1, None);
+    let old = fs_err::read(scene.served("latest.json")).unwrap();
+    scene.upgrade();
+    scene.publisher.publish(2, None);
+    let server = HttpServer::start().unwrap();
+    serve(&scene, &server);
+    let new = fs_err::read(scene.served("latest.json")).unwrap();
+    server.on("/latest.json", [Answer::file(old.clone()), Answer::file(new)]);
+    scene.install(&over_http(&scene, &server)).unwrap();
+    assert_eq!(scene.live(), ["app--2", "base--1"]);
+    server.on("/latest.json", [Answer::file(old)]);
+    let before = server.requests().len();
+    let said = scene.refusal(&over_http(&scene, &server));
+    insta::assert_snapshot!(said, @"`latest.json` cannot be trusted: the signature does not match: made by another key, or the content was changed");
+    assert_eq!(server.requests().len(), before + 4);
+}
+
+#[test]
+fn values_of_the_host_get_into_a_template_that_the_bundle_promises() {
+    let mut scene = Scene::new();
+    let template = "package:\n- path: etc/late\n  content: \
+                    LATE_BIND_PLACEHOLDER_START_v_LATE_BIND_PLACEHOLDER_END\n";
+    scene.publisher.bundle.late = Some("late--setup".parse().unwrap());
+    let path = "packages/late/late--setup.dcos_config";
+    scene.publisher.publish(1, None);
+    // Nobody left values here.
+    scene.master().unwrap();
+    let world = &scene.fake.world;
+    world.flag("late-config.yaml", "late_bound_package_id: late--setup\nbound_values:\n  v: 1\n");
+    let mut said = vec![scene.refusal(&scene.request(&["master"]))];
+    scene.publisher.file(path, template.as_bytes());
+    scene.publisher.publish(2, None);
+    scene.damage(path);
+    said.push(scene.refusal(&scene.request(&["master"])));
+    scene.publisher.file(path, template.as_bytes());
+    scene.master().unwrap();
+    assert_eq!(scene.live(), ["app--1", "base--1", "late--setup"]);
+    let world = &scene.fake.world;
+    assert_eq!(fs_err::read_to_string(world.root().join("etc/late")).unwrap(), "1");
+    // A set that cannot be without it.
+    for ids in scene.publisher.bundle.packages.values_mut().flat_map(|all| all.values_mut()) {
+        ids.insert("late--setup".parse().unwrap());
+    }
+    scene.publisher.publish(3, None);
+    fs_err::remove_file(world.host.paths.setup_flag("late-config.yaml")).unwrap();
+    said.push(scene.refusal(&scene.request(&["master"])));
+    insta::assert_snapshot!(said.join("\n"), @"
+    the bundle is incomplete: it has no template for package `late--setup`
+    `packages/late/late--setup.dcos_config` is not the file of the bundle
+    package `late--setup` needs values of this host, and `TOP/config/setup-flags/late-config.yaml` does not name it
+    ");
+}
+
+#[test]
+fn nothing_of_an_installation_is_left_after_it_is_removed() {
+    let mut scene = Scene::new();
+    scene.publisher.secrets("master", &[("etc/password", "hunter2", None)]);
+    scene.publisher.publish(1, None);
+    scene.master().unwrap();
+    let world = &scene.fake.world;
+    assert!(world.host.paths.keys().exists() && world.host.paths.trust().exists());
+    world.host.uninstall(true, &world.job()).unwrap();
+    assert!(!world.root().exists() && !world.host.paths.config.exists());
+}
+
+#[test]
+fn a_key_for_secrets_is_asked_for_only_where_there_are_some() {
+    let mut scene = Scene::new();
+    scene.publisher.secrets("master", &[("etc/password", "hunter2", None)]);
+    scene.publisher.publish(1, None);
+    let none = Install { role_keys: Vec::new(), ..scene.request(&["slave"]) };
+    scene.install(&none).unwrap();
+    assert_eq!(scene.live(), ["base--1"]);
+    assert!(!scene.fake.world.host.paths.keys().exists());
+    let other = Install { role_keys: vec![RoleKey::generate()], ..scene.request(&["master"]) };
+    let said: BTreeSet<String> = [Install { roles: other.roles.clone(), ..none }, other]
+        .iter()
+        .map(|request| {
+            let said = scene.refusal(request);
+            said.replace(&said[said.find("setup_").unwrap()..][..46], "setup_HASH")
+        })
+        .collect();
+    insta::assert_snapshot!(said.into_iter().collect::<Vec<_>>().join("\n"), @"
+    cannot use the secrets `secrets-master--setup_HASH` for `master`: the secrets are for other roles than this key
+    cannot use the secrets `secrets-master--setup_HASH` for `master`: this host has no key for them
+    ");
+}
