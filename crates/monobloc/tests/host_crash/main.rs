@@ -6,6 +6,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod operations;
+#[path = "../../../host/tests/it/publisher.rs"]
+mod publisher;
 mod view;
 mod world;
 
@@ -298,4 +300,5 @@ operations!(
     collect,
     bootstrap,
     take_over,
+    install,
 );

@@ -6,6 +6,7 @@ use camino::Utf8Path;
 use testing::files::write_files;
 use testing::trace::Program;
 
+use crate::publisher::Publisher;
 use crate::view;
 use crate::world::World;
 
@@ -170,6 +171,21 @@ pub(crate) fn bootstrap() -> Operation {
     let place = world.folder.join("repository/packages/late");
     write_files(&place, &[("late--setup.dcos_config", template, 0o644)]).unwrap();
     Operation { setup_completes: true, ..Operation::new(world, &["setup"]) }
+}
+
+/// A published bundle takes the place of what is live, with secrets.
+pub(crate) fn install() -> Operation {
+    let world = upgraded();
+    let mut publisher = Publisher::new(&world.folder.join("served"));
+    publisher.package("master", &world.archive("b", "2"));
+    publisher.secrets("master", &[("etc/password", "hunter2", Some("dcos_a"))]);
+    publisher.publish(1, None);
+    let served = publisher.folder.to_string();
+    let [public, key] = ["release.pub", "master.key"].map(|name| world.folder.join(name));
+    fs_err::write(&public, &publisher.public).unwrap();
+    fs_err::write(&key, publisher.role_key.to_file("master")).unwrap();
+    let keys = ["--public-key", public.as_str(), "--key-file", key.as_str()];
+    Operation::new(world, &[&["install", "--from", &served][..], &keys].concat())
 }
 
 /// An install root that the reference made and that runs.

@@ -6,7 +6,10 @@
 
 mod audit;
 mod power;
+#[path = "../../../host/tests/it/publisher.rs"]
+mod publisher;
 mod removal;
+mod secrets;
 mod services;
 mod site;
 mod snapshot;
@@ -49,6 +52,7 @@ on_releases! {
     power_cuts_during_an_upgrade = crate::power::cuts_during_an_upgrade;
     power_cuts_during_a_rollback = crate::power::cuts_during_a_rollback;
     what_was_changed_is_named_and_put_right = crate::audit::what_was_changed_is_named_and_put_right;
+    a_service_reads_its_secret_and_nobody_else_does = crate::secrets::a_service_reads_its_secret_and_nobody_else_does;
     after_purge_the_host_is_what_it_was = crate::removal::after_purge_the_host_is_what_it_was;
     uninstall_keeps_state_and_its_users = crate::removal::uninstall_keeps_state_and_its_users;
 }

@@ -52,22 +52,33 @@ impl Site {
         self.cluster.host("h1").unwrap()
     }
 
-    /// Makes a package and adds it to the store of the host.
-    pub(crate) fn add(&self, package: &Package<'_>) {
-        let folder = Utf8Path::from_path(self.packages.path()).unwrap();
+    /// Makes the archive of a package.
+    pub(crate) fn pack(&self, package: &Package<'_>) -> Utf8PathBuf {
+        let folder = self.packages();
         let unpacked = folder.join("unpacked");
         let mut files = vec![("pkginfo.json", package.info, 0o644)];
         files.extend(&package.files);
         write_files(&unpacked, &files).unwrap();
-        let archive = format!("{}.tar.zst", package.id);
-        archive::pack(&unpacked, &folder.join(&archive), &PackOptions::default()).unwrap();
+        let archive = folder.join(format!("{}.tar.zst", package.id));
+        archive::pack(&unpacked, &archive, &PackOptions::default()).unwrap();
         fs_err::remove_dir_all(unpacked).unwrap();
-        self.monobloc(&["add", &format!("{PACKAGES}/{archive}")]);
+        archive
+    }
+
+    /// Makes a package and adds it to the store of the host.
+    pub(crate) fn add(&self, package: &Package<'_>) {
+        self.pack(package);
+        self.monobloc(&["add", &format!("{PACKAGES}/{}.tar.zst", package.id)]);
+    }
+
+    /// Where things lie that the host sees at `/packages`.
+    pub(crate) fn packages(&self) -> &Utf8Path {
+        Utf8Path::from_path(self.packages.path()).unwrap()
     }
 
     /// Puts a package into a repository that the host can fetch from.
     pub(crate) fn offer(&self, id: &str) {
-        let folder = Utf8Path::from_path(self.packages.path()).unwrap();
+        let folder = self.packages();
         let place = folder.join("repository/packages").join(id.split("--").next().unwrap());
         fs_err::create_dir_all(&place).unwrap();
         let archive = format!("{id}.tar.zst");
