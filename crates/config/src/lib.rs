@@ -5,11 +5,15 @@
 //! are collected, each with its place.
 
 pub mod definition;
+pub mod diff;
+pub mod explain;
 pub mod expression;
 pub mod kind;
 mod platform;
 pub mod render;
 pub mod resolve;
+pub mod schema;
+pub mod starter;
 mod yaml;
 
 pub use definition::Definition;
