@@ -2,7 +2,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{build, compat, completions, host, local, package};
+use crate::commands::{build, compat, completions, config, host, local, package};
 
 /// A tree of components becomes one signed file that every host of a cluster runs
 #[derive(Debug, Parser)]
@@ -21,6 +21,8 @@ pub(crate) enum Command {
     Build(build::BuildArgs),
     #[command(subcommand)]
     Package(package::PackageCommand),
+    #[command(subcommand)]
+    Config(config::ConfigCommand),
     Host(host::HostArgs),
     Local(local::LocalArgs),
     Completions(completions::CompletionsArgs),

@@ -4,6 +4,7 @@
 pub(crate) mod build;
 pub(crate) mod compat;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod host;
 pub(crate) mod local;
 pub(crate) mod package;
@@ -41,6 +42,7 @@ pub(crate) fn run(context: &Context) -> ExitCode {
     let result = match &cli.command {
         Command::Build(arguments) => build::run(context, arguments, &output),
         Command::Package(command) => package::run(context, command, &output),
+        Command::Config(command) => config::run(context, command, &output),
         Command::Host(arguments) => host::run(context, arguments, &output),
         Command::Local(arguments) => local::run(context, arguments, &output),
         Command::Completions(arguments) => completions::run(arguments, &output),

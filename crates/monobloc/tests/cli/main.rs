@@ -4,6 +4,7 @@
 
 mod build;
 mod check;
+mod config;
 mod host;
 mod mistakes;
 mod mkpanda;
