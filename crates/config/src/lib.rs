@@ -8,12 +8,16 @@ pub mod bundle;
 pub mod compat;
 pub mod definition;
 pub mod detect;
+pub mod diff;
+pub mod explain;
 pub mod expression;
 pub mod kind;
 pub mod password;
 mod platform;
 pub mod render;
 pub mod resolve;
+pub mod schema;
+pub mod starter;
 mod yaml;
 
 pub use definition::Definition;

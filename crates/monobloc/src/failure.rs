@@ -53,14 +53,20 @@ impl Failure {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// Mistakes in files, each with its place.
+    /// Mistakes in the files of a tree that was to be built, each with its place.
     pub(crate) fn mistakes(diagnostics: Vec<Diagnostic>) -> Self {
+        let mut failure = Self::mistakes_in("the tree", diagnostics);
+        failure.causes[0].push_str("; nothing was built");
+        failure
+    }
+
+    /// Mistakes in `what`, each with its place.
+    pub(crate) fn mistakes_in(what: &str, diagnostics: Vec<Diagnostic>) -> Self {
         let errors = diagnostics
             .iter()
             .filter(|found| found.severity == package::diagnostic::Severity::Error);
         let count = plural(errors.count(), "mistake");
-        let message = format!("the tree has {count}; nothing was built");
-        Self { diagnostics, ..Self::new(message) }
+        Self { diagnostics, ..Self::new(format!("{what} has {count}")) }
     }
 
     /// What went wrong, as one line.

@@ -33,6 +33,16 @@ pub enum LoadError {
 pub type Upstream<'a> = dyn Fn(&SourceSpec) -> Result<Utf8PathBuf, SourceError> + 'a;
 
 impl Tree {
+    /// The names and paths of what the tree at `root` makes, for who needs nothing else of it.
+    pub fn distribution_of(root: &Utf8Path) -> Result<Distribution, LoadError> {
+        let mut load = Load::default();
+        load.distribution_file(root);
+        match load.distribution {
+            Some(distribution) if load.diagnostics.is_empty() => Ok(distribution),
+            _ => Err(LoadError::Mistakes(load.diagnostics)),
+        }
+    }
+
     /// Loads the tree at `root`; `upstream` is called if it has an `upstream.json`.
     pub fn load(root: &Utf8Path, upstream: &Upstream<'_>) -> Result<Self, LoadError> {
         let mut load = Load::default();

@@ -11,7 +11,7 @@ use indexmap::IndexMap;
 use package::document::{Node, Value};
 use serde_json::Value as Json;
 
-pub(crate) use quantity::{bytes_of, seconds_of};
+pub(crate) use quantity::{DURATIONS, SIZES, bytes_of, seconds_of};
 
 /// What is shown instead of a secret.
 pub const MASK: &str = "**HIDDEN**";
@@ -411,7 +411,7 @@ pub(crate) fn any_of(words: &[String]) -> String {
     }
 }
 
-fn shown_pattern(pattern: &regex::Regex) -> &str {
+pub(crate) fn shown_pattern(pattern: &regex::Regex) -> &str {
     let text = pattern.as_str();
     text.strip_prefix("^(?:").and_then(|text| text.strip_suffix(")$")).unwrap_or(text)
 }

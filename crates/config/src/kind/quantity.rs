@@ -1,7 +1,7 @@
 //! Time spans and sizes: a number with a unit.
 
 /// Seconds by unit, the reference's long names included.
-const DURATIONS: [(&[&str], f64); 8] = [
+pub(crate) const DURATIONS: [(&[&str], f64); 8] = [
     (&["ns", "nsecs"], 1e-9),
     (&["us", "µs", "usecs"], 1e-6),
     (&["ms", "msecs"], 1e-3),
@@ -13,7 +13,7 @@ const DURATIONS: [(&[&str], f64); 8] = [
 ];
 
 /// Bytes by unit.
-const SIZES: [(&[&str], u64); 9] = [
+pub(crate) const SIZES: [(&[&str], u64); 9] = [
     (&["B"], 1),
     (&["KiB", "K"], 1 << 10),
     (&["MiB", "M"], 1 << 20),

@@ -108,10 +108,20 @@ impl<'d> GivenFile<'d> {
 
     /// Takes out of a message's line what nobody may see.
     pub(super) fn mask(&self, found: &mut Diagnostic) {
-        let Some(place) = &mut found.place else { return };
-        if found.file != self.file {
-            return;
+        if let Some(place) = &mut found.place
+            && found.file == self.file
+        {
+            self.mask_place(place);
         }
+    }
+
+    /// Whether the line of a place has a secret in it.
+    pub(super) fn has_secret(&self, place: &Place) -> bool {
+        self.secret_lines.iter().any(|lines| lines.contains(&place.line))
+    }
+
+    /// Takes out of a line of the file what nobody may see.
+    pub(super) fn mask_place(&self, place: &mut Place) {
         let key = place.text.split(':').next().unwrap_or_default().trim();
         let key = key.trim_matches(['"', '\'']);
         let names: BTreeSet<&str> = self.definition.settable().collect();
@@ -120,15 +130,12 @@ impl<'d> GivenFile<'d> {
         let is_unknown = place.column == 1 + indent(&place.text)
             && !names.contains(key)
             && place.text.contains(':');
-        if !(names_secret
-            || is_unknown
-            || self.secret_lines.iter().any(|lines| lines.contains(&place.line)))
-        {
+        if !(names_secret || is_unknown || self.has_secret(place)) {
             return;
         }
         let shown = match place.text.split_once(':') {
             Some((key, _)) if names_secret => format!("{key}: {MASK}"),
-            Some((key, _)) if is_unknown => format!("{key}: …"),
+            Some((key, _)) if !self.has_secret(place) => format!("{key}: …"),
             _ => MASK.to_owned(),
         };
         let length = shown.chars().count();

@@ -17,6 +17,7 @@ use serde_json::{Value as Json, json};
 use crate::definition::{Computed, Default, Definition, How, Parameter, Scope, Setter};
 use crate::expression::{Declared, Engine, Expression, message_of, to_json};
 use given::GivenFile;
+pub(crate) use given::LATE;
 
 /// Values that are known without anybody setting them.
 pub(crate) const FACTS: [&str; 2] = ["distribution", "roles"];
@@ -185,7 +186,13 @@ enum Blocked {
 impl<'d> Resolver<'d> {
     fn finish(mut self) -> Resolution {
         for name in self.definition.setters.keys() {
-            if let Some(Progress::Done(state)) = self.states.remove(name.as_str()) {
+            if let Some(Progress::Done(mut state)) = self.states.remove(name.as_str()) {
+                if let State::Known(Resolved { origin: Origin::File { place, .. }, .. }) =
+                    &mut state
+                    && self.given.has_secret(place)
+                {
+                    self.given.mask_place(place);
+                }
                 self.resolution.states.insert(name.clone(), state);
             }
         }

@@ -1,6 +1,7 @@
 //! How everything looks: text, JSON, colours, progress. Data goes to standard output, talk to
 //! standard error; nothing else in the program writes to either.
 
+pub(crate) mod config;
 mod diagnostic;
 mod host;
 mod local;

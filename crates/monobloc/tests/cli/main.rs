@@ -4,6 +4,7 @@
 
 mod build;
 mod check;
+mod config;
 mod config_detect;
 mod host;
 mod install;

@@ -1,15 +1,66 @@
 //! `monobloc config`: what a cluster is told to be.
 
 mod detect;
+mod diff;
+mod explain;
+mod init;
+mod schema;
+mod show;
+mod validate;
+
+use std::io;
+
+use build::tree::{LoadError, Tree};
+use camino::{Utf8Path, Utf8PathBuf};
+use config::definition::DefinitionError;
+use config::{Definition, Input, Resolution};
+use package::distribution::Distribution;
 
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::Output;
 
+/// Where the reference wants the file.
+const CONFIG: &str = "genconf/config.yaml";
+/// What to do without a file that can be read.
+const HINT: &str = "`monobloc config init` writes one to begin with; `--config` names another";
+
 /// Say what a cluster is, and try it before hosts see it
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum ConfigCommand {
+    Init(init::InitArgs),
+    Validate(validate::ValidateArgs),
+    Explain(explain::ExplainArgs),
+    Show(show::ShowArgs),
+    Diff(diff::DiffArgs),
+    Schema(schema::SchemaArgs),
     Detect(detect::DetectArgs),
+}
+
+/// Whose parameters are meant
+#[derive(Debug, clap::Args)]
+pub(crate) struct TreeArgs {
+    /// The folder of the tree that declares the parameters
+    #[arg(long, default_value = ".")]
+    pub(crate) tree: Utf8PathBuf,
+}
+
+/// Whose parameters are meant, and the file that sets them
+#[derive(Debug, clap::Args)]
+pub(crate) struct FileArgs {
+    #[command(flatten)]
+    pub(crate) tree: TreeArgs,
+
+    /// The file; paths in it start at the working directory
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    pub(crate) config: Utf8PathBuf,
+}
+
+/// What a tree declares.
+#[derive(Debug)]
+pub(crate) struct Declared {
+    pub(crate) definition: Definition,
+    pub(crate) distribution: Distribution,
 }
 
 pub(crate) fn run(
@@ -18,6 +69,70 @@ pub(crate) fn run(
     output: &Output,
 ) -> Result<Outcome, Failure> {
     match command {
+        ConfigCommand::Init(arguments) => init::run(context, arguments, output),
+        ConfigCommand::Validate(arguments) => validate::run(arguments, output),
+        ConfigCommand::Explain(arguments) => explain::run(arguments, output),
+        ConfigCommand::Show(arguments) => show::run(arguments, output),
+        ConfigCommand::Diff(arguments) => diff::run(arguments, output),
+        ConfigCommand::Schema(arguments) => schema::run(arguments, output),
         ConfigCommand::Detect(arguments) => detect::run(context, arguments, output),
     }
+}
+
+/// Reads what the tree declares and finds the value of everything, which may have mistakes.
+pub(crate) fn load(arguments: &FileArgs) -> Result<(Declared, Resolution), Failure> {
+    let declared = Declared::load(&arguments.tree)?;
+    let resolution = declared.resolve(&arguments.config)?;
+    Ok((declared, resolution))
+}
+
+impl Declared {
+    /// Reads what the tree declares.
+    pub(crate) fn load(arguments: &TreeArgs) -> Result<Self, Failure> {
+        let tree = &arguments.tree;
+        if !tree.is_dir() {
+            return Err(Failure::usage(format!("`{tree}` is not a folder"))
+                .hint("`--tree` names the folder of the tree that declares the parameters"));
+        }
+        let distribution = Tree::distribution_of(tree).map_err(|error| match error {
+            LoadError::Mistakes(found) => Failure::mistakes_in("the tree", found),
+            error => Failure::of(&error),
+        })?;
+        let definition = Definition::load(tree).map_err(|error| match error {
+            DefinitionError::Mistakes(found) => {
+                Failure::mistakes_in("the configuration that the tree declares", found)
+            }
+            DefinitionError::Io { .. } => Failure::of(&error),
+        })?;
+        Ok(Self { definition, distribution })
+    }
+
+    /// Finds the value of everything, as `file` sets it.
+    pub(crate) fn resolve(&self, file: &Utf8Path) -> Result<Resolution, Failure> {
+        Ok(self.resolve_text(file, &read(file)?))
+    }
+
+    /// Finds the value of everything, as a file with this text sets it.
+    fn resolve_text(&self, file: &Utf8Path, text: &str) -> Resolution {
+        let input = Input { file, text, folder: Utf8Path::new(".") };
+        self.definition.resolve(&input, &self.distribution)
+    }
+}
+
+fn read(file: &Utf8Path) -> Result<String, Failure> {
+    let failed = |reason: String| {
+        Failure::new(format!("cannot read the configuration `{file}`: {reason}")).hint(HINT)
+    };
+    let bytes = std::fs::read(file).map_err(|error| {
+        failed(match error.kind() {
+            io::ErrorKind::NotFound => "it does not exist".to_owned(),
+            io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
+            _ => error.to_string(),
+        })
+    })?;
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let line = error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+        failed(format!("line {line} is not UTF-8"))
+    })
 }
