@@ -4,6 +4,7 @@
 //! This crate does not know how hosts are reached, and asks nobody: values come from files. Mistakes
 //! are collected, each with its place.
 
+pub mod compat;
 pub mod definition;
 pub mod expression;
 pub mod kind;
