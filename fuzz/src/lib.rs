@@ -6,7 +6,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a target fails by panicking")]
 
+use std::sync::LazyLock;
+
 use camino::Utf8Path;
+use config::{Definition, Input};
 use host::generation::Generation;
 use host::history::Entry;
 use host::plan::Plan;
@@ -15,6 +18,7 @@ use host::setup::late::{self, LateConfig};
 use host::store::Repository;
 use host::wire::{Message, Report, Request};
 use package::archive::{self, ExtractOptions, Format, Limits, UnpackOptions};
+use package::distribution::Distribution;
 use package::id::{GroupName, PackageId, PackageName, UserName};
 use package::manifest::Manifest;
 use package::path::PackagePath;
@@ -26,7 +30,7 @@ use web::host_api::body;
 pub type Target = fn(&[u8]);
 
 /// Every target by name.
-pub const TARGETS: [(&str, Target); 20] = [
+pub const TARGETS: [(&str, Target); 21] = [
     ("manifest", manifest),
     ("pkginfo", pkginfo),
     ("names", names),
@@ -47,6 +51,7 @@ pub const TARGETS: [(&str, Target); 20] = [
     ("repository", repository),
     ("api-activate", api_activate),
     ("api-fetch", api_fetch),
+    ("config", config),
 ];
 
 /// A manifest that is read is written back byte for byte.
@@ -262,5 +267,27 @@ pub fn api_fetch(data: &[u8]) {
     if let Ok(url) = body::repository_url(data) {
         assert!(["http", "https"].contains(&url.scheme()));
         Repository::parse(url.as_str(), Utf8Path::new("/working/directory")).unwrap();
+    }
+}
+
+/// A `config.yaml` gives a value for everything, or mistakes with places in it; what is complete makes
+/// files.
+pub fn config(data: &[u8]) {
+    static DEFINITION: LazyLock<Definition> =
+        LazyLock::new(|| Definition::of_base(&["base"]).unwrap());
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let definition = &*DEFINITION;
+    let (file, folder) = (Utf8Path::new("config.yaml"), Utf8Path::new("/nonexistent"));
+    let resolution = definition.resolve(&Input { file, text, folder }, &Distribution::default());
+    for found in &resolution.diagnostics {
+        assert!(!found.message.is_empty());
+        if let Some(place) = &found.place {
+            assert!(place.column <= place.text.chars().count() + 1);
+        }
+    }
+    if resolution.is_ok() {
+        definition.render(&resolution).unwrap();
     }
 }

@@ -1,9 +1,10 @@
 //! Small expressions, in the language of the templates: conditions, computed values, rules.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use minijinja::value::Serde;
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value};
 use package::diagnostic::Place;
 use serde_json::Value as Json;
@@ -28,6 +29,9 @@ const FUNCTIONS: [&str; 10] = [
     "loop",
     "self",
 ];
+
+/// The function that tells what somebody wrote for a key, before that is a value.
+const GIVEN: &str = "given";
 
 /// An expression, and where it was written.
 #[derive(Debug, Clone)]
@@ -54,7 +58,9 @@ impl Expression {
     pub(crate) fn parse(text: &str, declared: Declared) -> Result<Self, String> {
         let environment = environment(Utf8Path::new("."));
         let compiled = environment.compile_expression(text).map_err(|error| message_of(&error))?;
-        let names = free_names(compiled.undeclared_variables(false));
+        let mut names = free_names(compiled.undeclared_variables(false));
+        // Files are made of values, so this is no function for templates.
+        names.remove(GIVEN);
         Ok(Self { text: text.to_owned(), names, declared })
     }
 
@@ -80,6 +86,14 @@ impl Engine {
     pub(crate) fn new(folder: &Utf8Path) -> Self {
         Self { environment: environment(folder) }
     }
+
+    /// The same; `given` has the words that somebody wrote for keys that are no secrets.
+    pub(crate) fn with_given(folder: &Utf8Path, given: BTreeMap<String, String>) -> Self {
+        let mut engine = Self::new(folder);
+        let function = move |name: String| given.get(&name).cloned();
+        engine.environment.add_function(GIVEN, function);
+        engine
+    }
 }
 
 /// Why an expression or template has no result, in one line.
@@ -101,9 +115,13 @@ fn environment(folder: &Utf8Path) -> Environment<'static> {
     environment.add_filter("bytes", |text: String| {
         bytes_of(&text).ok_or_else(|| failed(format!("`{text}` is not a size")))
     });
+    environment.add_filter("without_port", |text: String| without_port(&text).to_owned());
+    environment.add_filter("merge", |one: Serde<Json>, other: Serde<Json>| {
+        Value::from(Serde(merge(one.0, other.0)))
+    });
     let folder: Arc<Utf8Path> = folder.into();
     let at = folder.clone();
-    environment.add_function("file", move |path: String| read(&at.join(path)));
+    environment.add_function("file", move |path: String| read(&at, &path));
     let at = folder.clone();
     environment.add_function("exists", move |path: String| at.join(path).is_file());
     environment.add_function("is_private", move |path: String| is_private(&folder.join(path)));
@@ -118,8 +136,39 @@ fn failed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
 }
 
-fn read(path: &Utf8Path) -> Result<String, Error> {
+/// An address without the port behind it.
+fn without_port(text: &str) -> &str {
+    match text.rsplit_once(':') {
+        Some((host, _)) if host.starts_with('[') => host.trim_matches(['[', ']']),
+        Some((host, _)) if !host.contains(':') => host,
+        _ => text,
+    }
+}
+
+/// Both together: keys of maps and items of lists; otherwise the first counts.
+fn merge(one: Json, other: Json) -> Json {
+    match (one, other) {
+        (Json::Object(mut one), Json::Object(other)) => {
+            for (key, value) in other {
+                let merged = match one.remove(&key) {
+                    Some(first) => merge(first, value),
+                    None => value,
+                };
+                one.insert(key, merged);
+            }
+            Json::Object(one)
+        }
+        (Json::Array(mut one), Json::Array(other)) => {
+            one.extend(other);
+            Json::Array(one)
+        }
+        (one, _) => one,
+    }
+}
+
+fn read(folder: &Utf8Path, path: &str) -> Result<String, Error> {
     let problem = |what: String| failed(format!("cannot read the file `{path}`: {what}"));
+    let path = &folder.join(path);
     let metadata = fs_err::metadata(path).map_err(|error| problem(reason(&error)))?;
     if !metadata.is_file() {
         return Err(problem("it is no file".to_owned()));

@@ -1,11 +1,9 @@
 //! From values to the files of the configuration packages.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Object, ObjectRepr, Serde};
+use minijinja::value::Serde;
 use minijinja::{Environment, Value};
 use package::diagnostic::{Diagnostic, Place, Severity};
 use package::id::UserName;
@@ -108,95 +106,84 @@ fn file(
         }
         match resolution.states.get(name) {
             Some(State::Known(known)) if known.scope == Scope::Controller => {
-                let message = format!("`{name}` is not for hosts, but this file uses it");
-                return Err(failed(message, None));
+                return Err(failed(
+                    format!("`{name}` is not for hosts, but this file uses it"),
+                    None,
+                ));
             }
             Some(State::Known(known)) => {
                 secret |= known.secret && template.names.contains(name);
                 values.insert(name, Value::from(Serde(&known.value)));
             }
             Some(State::Late) => {
-                let value = Arc::new(Late { name: name.clone(), asked: AtomicBool::new(false) });
-                values.insert(name, Value::from_dyn_object(value.clone()));
-                late.push(value);
+                if asked.contains(name) || looks_at(environment, &template.source, name) {
+                    let message = format!(
+                        "`{name}` is late: this file can hold it as `{{{{ {name} }}}}` only"
+                    );
+                    return Err(failed(message, None));
+                }
+                values.insert(name, Value::from(placeholder(name)));
+                late.push(name);
             }
             _ => {}
         }
     }
+    let known: BTreeSet<&str> = values.keys().copied().collect();
     let context = Value::from(values);
-    if let Some(when) = &template.when {
-        match when.evaluate(&resolution.engine, &context) {
-            Ok(value) if value.is_true() => {}
-            Ok(_) => return Ok(None),
-            Err(error) if error.kind() == minijinja::ErrorKind::UndefinedError => return Ok(None),
-            Err(error) => {
-                let message = format!("`{}`: {}", when.text, message_of(&error));
-                return Err(failed(message, None));
-            }
-        }
+    match is_made(resolution, template, &known, &context) {
+        Ok(true) => {}
+        Ok(false) => return Ok(None),
+        Err(message) => return Err(failed(message, None)),
     }
     let rendered = environment
         .template_from_named_str(path.as_str(), &template.source)
         .and_then(|compiled| compiled.render(context));
-    let content = rendered.map_err(|error| {
+    let text = rendered.map_err(|error| {
         let range = error.range();
         let place = range.map(|range| Place::of(&template.source, range.start, range.end));
         failed(format!("cannot make `{path}`: {}", message_of(&error)), place)
     })?;
-    let misused = late
-        .iter()
-        .find(|late| late.asked.load(Ordering::Relaxed) || !content.contains(&late.placeholder()));
-    if let Some(late) = misused {
-        let name = &late.name;
-        let message = format!("`{name}` is late: this file can hold it, but not look at it");
-        return Err(failed(message, None));
-    }
+    late.retain(|name| text.contains(&placeholder(name)));
     let audience = match (secret, late.is_empty()) {
         (false, true) => Audience::Everybody,
         (true, true) => Audience::Owner(template.user.clone()),
         (false, false) => Audience::Late,
         (true, false) => {
-            let message = "this file has a secret and a late value in it".to_owned();
-            return Err(failed(message, None));
+            return Err(failed("this file has a secret and a late value in it".to_owned(), None));
         }
     };
     let mode = if secret { template.mode & 0o500 | 0o400 } else { template.mode };
-    Ok(Some(Rendered { content, mode, audience }))
+    Ok(Some(Rendered { content: text, mode, audience }))
 }
 
-/// A value that only a host knows. A template can write it down; whoever looks at it is told.
-#[derive(Debug)]
-struct Late {
-    name: String,
-    asked: AtomicBool,
-}
-
-impl Late {
-    fn placeholder(&self) -> String {
-        format!("{LATE_START}{}{LATE_END}", self.name)
+/// Whether a file is made, as things are; of what does not exist nothing can be said.
+fn is_made(
+    resolution: &Resolution,
+    template: &Template,
+    known: &BTreeSet<&str>,
+    context: &Value,
+) -> Result<bool, String> {
+    let Some(when) = &template.when else { return Ok(true) };
+    match when.evaluate(&resolution.engine, context) {
+        Ok(value) => Ok(value.is_true()),
+        Err(_) if when.names.iter().any(|name| !known.contains(name.as_str())) => Ok(false),
+        Err(error) => Err(format!("`{}`: {}", when.text, message_of(&error))),
     }
 }
 
-impl Object for Late {
-    fn repr(self: &Arc<Self>) -> ObjectRepr {
-        ObjectRepr::Plain
-    }
+/// What stands for a value that only a host knows.
+fn placeholder(name: &str) -> String {
+    format!("{LATE_START}{name}{LATE_END}")
+}
 
-    fn is_true(self: &Arc<Self>) -> bool {
-        self.asked.store(true, Ordering::Relaxed);
-        true
-    }
-
-    fn custom_cmp(
-        self: &Arc<Self>,
-        _other: &minijinja::value::DynObject,
-    ) -> Option<std::cmp::Ordering> {
-        self.asked.store(true, Ordering::Relaxed);
-        None
-    }
-
-    fn render(self: &Arc<Self>, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.placeholder())
+/// Whether a template does anything else with a value than to write it down.
+fn looks_at(environment: &Environment<'_>, source: &str, name: &str) -> bool {
+    let written = format!(r"\{{\{{[-+]?\s*{name}\s*[-+]?\}}\}}");
+    let written = regex::Regex::new(&written).expect("a name has only letters, digits and `_`");
+    let rest = written.replace_all(source, "");
+    match environment.template_from_str(&rest) {
+        Ok(template) => template.undeclared_variables(false).contains(name),
+        Err(_) => true,
     }
 }
 

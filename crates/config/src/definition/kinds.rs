@@ -149,7 +149,7 @@ fn pattern(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<regex::Re
         Ok(pattern) => Some(pattern),
         Err(error) => {
             let error = error.to_string();
-            let reason = error.lines().last().unwrap_or_default();
+            let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
             reader.error(&node.span, format!("{what} is no regular expression: {reason}"), None);
             None
         }

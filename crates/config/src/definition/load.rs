@@ -11,7 +11,6 @@ use package::path::PackagePath;
 use super::{Computed, Default, Definition, DefinitionError, How, Parameter, Rule, Scope};
 use super::{Setter, Template, base, kinds};
 use crate::expression::{Declared, Engine, Expression, free_names, message_of};
-use crate::kind::Type;
 
 /// The folder of a tree that declares its configuration.
 const FOLDER: &str = "config";
@@ -61,7 +60,7 @@ impl Definition {
         let mut own = Vec::new();
         if folder.is_dir() {
             for name in names(&folder)? {
-                if name.ends_with(".yaml") {
+                if Utf8Path::new(&name).extension() == Some("yaml") {
                     let text = read(&folder.join(&name))?;
                     let file = Utf8Path::new(FOLDER).join(&name);
                     own.push(Source { file, text, included: false });
@@ -73,24 +72,24 @@ impl Definition {
             }
             loader.files_below(&folder.join(FILES), "")?;
         }
-        loader.finish(own)
+        loader.finish(&own)
     }
 
     /// What this program brings, as if a distribution included these pieces of it.
     pub fn of_base(pieces: &[&str]) -> Result<Self, DefinitionError> {
         let text = format!("include: {}", serde_json::json!(pieces));
         let file = Utf8PathBuf::from("config.yaml");
-        Loader::default().finish(vec![Source { file, text, included: false }])
+        Loader::default().finish(&[Source { file, text, included: false }])
     }
 }
 
 impl Loader {
-    fn finish(mut self, own: Vec<Source>) -> Result<Definition, DefinitionError> {
+    fn finish(mut self, own: &[Source]) -> Result<Definition, DefinitionError> {
         let mut included: Vec<&base::Piece> = Vec::new();
         if own.is_empty() {
             included.extend(&base::PIECES);
         }
-        for source in &own {
+        for source in own {
             self.includes(source, &mut included);
         }
         let mine = std::mem::take(&mut self.files);
@@ -109,7 +108,7 @@ impl Loader {
             }
         }
         self.files.extend(mine);
-        for source in &own {
+        for source in own {
             self.source(source);
         }
         let templates = self.templates();
@@ -169,7 +168,11 @@ impl Loader {
             .collect();
         for item in reader.list(list, "`include`") {
             match kinds::one_of(&mut reader, item, "an item of `include`", &words) {
-                Some(Some(piece)) => included.push(piece),
+                Some(Some(piece)) => {
+                    let needed = |one: &&base::Piece| piece.needs.contains(&one.name);
+                    included.extend(base::PIECES.iter().filter(needed));
+                    included.push(piece);
+                }
                 Some(None) => included.extend(&base::PIECES),
                 None => {}
             }
@@ -237,6 +240,7 @@ impl Loader {
         let known: BTreeSet<&str> =
             self.setters.keys().map(String::as_str).chain(crate::resolve::FACTS).collect();
         let mut uses: Vec<(&BTreeSet<String>, &Declared)> = Vec::new();
+        let mut unknown = Vec::new();
         for setter in self.setters.values().flatten() {
             uses.extend(setter.when.iter().map(|when| (&when.names, &when.declared)));
             match &setter.how {
@@ -256,23 +260,29 @@ impl Loader {
         }
         for template in templates.values() {
             uses.extend(template.when.iter().map(|when| (&when.names, &when.declared)));
-            uses.push((&template.names, &template.declared));
-        }
-        let mut unknown = Vec::new();
-        for (names, declared) in uses {
-            for name in names.iter().filter(|name| !known.contains(name.as_str())) {
-                let near = package::diagnostic::nearest(name, known.iter().copied());
-                unknown.push(Diagnostic {
-                    severity: Severity::Error,
-                    file: declared.file.clone(),
-                    place: declared.place.clone(),
-                    keys: Vec::new(),
-                    message: format!("no parameter is called `{name}`"),
-                    help: near.map(|near| format!("did you mean `{near}`?")),
-                });
+            for name in template.names.iter().filter(|name| !known.contains(name.as_str())) {
+                let place = Some(place_of(&template.source, name));
+                unknown.push((name, &template.declared.file, place));
             }
         }
-        self.diagnostics.extend(unknown);
+        for (names, declared) in uses {
+            for name in names.iter().filter(|name| !known.contains(name.as_str())) {
+                unknown.push((name, &declared.file, declared.place.clone()));
+            }
+        }
+        let unknown = unknown.into_iter().map(|(name, file, place)| {
+            let near = package::diagnostic::nearest(name, known.iter().copied());
+            Diagnostic {
+                severity: Severity::Error,
+                file: file.clone(),
+                place,
+                keys: Vec::new(),
+                message: format!("no parameter is called `{name}`"),
+                help: near.map(|near| format!("did you mean `{near}`?")),
+            }
+        });
+        let mut unknown: Vec<Diagnostic> = unknown.collect();
+        self.diagnostics.append(&mut unknown);
     }
 }
 
@@ -376,8 +386,7 @@ impl Context<'_> {
             let node = fields.get(name);
             node.and_then(|node| self.reader.boolean(node, what)).unwrap_or(default)
         };
-        let (secret, immutable) =
-            (flag("secret", kind.base == Type::Secret), flag("immutable", false));
+        let (secret, immutable) = (flag("secret", kind.holds_secret()), flag("immutable", false));
         let (late, required) = (flag("late", false), flag("required", false));
         let scopes = [("cluster", Scope::Cluster), ("controller", Scope::Controller)];
         let scope = fields
@@ -513,6 +522,14 @@ impl Context<'_> {
             }
         }
     }
+}
+
+/// Where a template first has a name.
+fn place_of(source: &str, name: &str) -> Place {
+    let word = regex::Regex::new(&format!(r"\b{}\b", regex::escape(name)));
+    let found = word.ok().and_then(|word| word.find(source));
+    let (start, end) = found.map_or((0, 0), |found| (found.start(), found.end()));
+    Place::of(source, start, end)
 }
 
 fn names(folder: &Utf8Path) -> Result<Vec<String>, DefinitionError> {

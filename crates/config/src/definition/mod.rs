@@ -53,6 +53,7 @@ pub enum How {
 
 /// A value that somebody can set.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own in declarations")]
 pub struct Parameter {
     /// What it may be.
     pub kind: Kind,
@@ -83,7 +84,7 @@ pub enum Default {
     Required,
     /// This.
     Value(Json),
-    /// The value of this.
+    /// The value of this; it must be set if that is none.
     From(Expression),
 }
 
@@ -116,7 +117,7 @@ pub struct Rule {
     pub check: Expression,
     /// What is wrong if it does not, as a template.
     pub message: String,
-    /// What to do then.
+    /// What to do then, as a template.
     pub help: Option<String>,
     /// The keys to show, the first one with its place.
     pub keys: Vec<String>,

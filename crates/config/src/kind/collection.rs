@@ -38,7 +38,7 @@ impl Kind {
                 problems.push(Problem {
                     span: item.span.clone(),
                     at,
-                    message: format!("{} stands twice, first as item {first}", show(&value)),
+                    message: format!("{} stands twice, first at `[{first}]`", show(&value)),
                     help: Some("remove one of them".to_owned()),
                 });
             }
@@ -111,13 +111,21 @@ impl Kind {
     fn not_a_collection(&self, node: &Node, source: &str, at: &str) -> Problem {
         let found = match &node.value {
             Value::Null => "nothing".to_owned(),
+            Value::List(_) => "a list".to_owned(),
+            Value::Object(_) => "keys with values".to_owned(),
             Value::String(text) => show(&Json::from(text.as_str())),
             _ => show(&Json::from(source.get(node.span.clone()).unwrap_or_default())),
         };
         let help = match (&node.value, self.base) {
             (Value::Null, Type::List) => "an empty list is `[]`".to_owned(),
             (Value::Null, _) => "an empty map is `{}`".to_owned(),
-            (_, Type::List) => "write each item on a line of its own after `- `".to_owned(),
+            (Value::String(text), _) if text.trim_start().starts_with(['[', '{']) => {
+                "what is in the quotes is not valid JSON; remove the quotes, or correct it"
+                    .to_owned()
+            }
+            (_, Type::List) => {
+                "write `[one, two]`, or each item on a line of its own after `- `".to_owned()
+            }
             _ => "write each key on a line of its own, indented".to_owned(),
         };
         Problem {

@@ -192,6 +192,14 @@ impl Kind {
         }
     }
 
+    /// Whether it, or something in it, is for nobody to see.
+    pub(crate) fn holds_secret(&self) -> bool {
+        let mut inner = self.items.as_deref().into_iter();
+        self.base == Type::Secret
+            || inner.any(Self::holds_secret)
+            || self.fields.values().any(|field| field.kind.holds_secret())
+    }
+
     /// Parses the value that `node` is in `source`, or says all that is wrong with it.
     pub fn parse(&self, node: &Node, source: &str) -> Result<Json, Vec<Problem>> {
         let mut problems = Vec::new();
@@ -246,14 +254,12 @@ impl Kind {
     fn narrow(&self, value: &Json) -> Result<(), Wrong> {
         let found = || show(value);
         if !self.allowed.is_empty() && !self.allowed.contains(value) {
-            let words: Vec<String> = self.allowed.iter().map(show).collect();
             let near = value.as_str().and_then(|text| {
                 let words = self.allowed.iter().filter_map(Json::as_str);
                 package::diagnostic::nearest(text, words)
             });
             let help = near.map(|near| format!("did you mean `{near}`?"));
-            let message = format!("expected {}, found {}", any_of(&words), found());
-            return Err(Wrong { message, help });
+            return Err(Wrong { help, ..self.wrong(&found()) });
         }
         if let Some(number) = value.as_f64() {
             let below = self.min.is_some_and(|min| number < min);
@@ -272,7 +278,10 @@ impl Kind {
             if self.min_length.is_some_and(|min| length < min) {
                 let min = self.min_length.unwrap_or_default();
                 let message = match (length, min) {
-                    (0, 1) => format!("expected {}, found none", self.describe()),
+                    (0, 1) if unit == "characters" => {
+                        format!("expected {}, found an empty text", self.describe())
+                    }
+                    (0, 1) => "expected at least one, found none".to_owned(),
                     _ => format!("expected at least {min} {unit}, found {length}"),
                 };
                 return Err(Wrong { message, help: None });
@@ -438,3 +447,6 @@ fn from_json(value: &Json) -> Node {
     };
     Node { span: 0..0, value }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,13 +13,15 @@ impl Kind {
         match &given.node.value {
             Value::Null => {
                 let message = format!("expected {}, found nothing", self.describe());
-                let help =
-                    "give it a value, or remove the line; `\"\"` is an empty text".to_owned();
+                let help = match self.base {
+                    Type::String => "give it a value, or remove it; `\"\"` is an empty text",
+                    _ => "give it a value, or remove it",
+                };
+                let help = help.to_owned();
                 return Err(Wrong { message, help: Some(help) });
             }
-            Value::List(_) | Value::Object(_) => {
-                return Err(self.wrong(given.node.kind()));
-            }
+            Value::List(_) => return Err(self.wrong("a list")),
+            Value::Object(_) => return Err(self.wrong("keys with values")),
             _ => {}
         }
         match self.base {
@@ -64,7 +66,7 @@ impl Kind {
     fn quantity(&self, given: &Given<'_>) -> Result<Json, Wrong> {
         let raw = given.raw();
         let amount = match self.base {
-            Type::Size => quantity::bytes_of(&raw).map(|bytes| bytes as f64),
+            Type::Size => quantity::bytes_of(&raw).map(as_number),
             _ => quantity::seconds_of(&raw),
         };
         let Some(amount) = amount else { return Err(self.wrong(&show(&json!(raw)))) };
@@ -110,7 +112,7 @@ impl Kind {
             }
             Type::Url => self.url(&text),
             Type::Host => self.host(&text).map(|host| json!(host)),
-            Type::Ip => self.address(&text).map(|address| json!(address)).ok_or_else(wrong),
+            Type::Ip => self.address(&text).map(|address| json!(address)),
             Type::Cidr => self.network(&text),
             Type::Email => {
                 let valid = text.split_once('@').is_some_and(|(user, domain)| {
@@ -131,14 +133,23 @@ impl Kind {
     }
 
     fn url(&self, text: &str) -> Result<Json, Wrong> {
-        let parsed = url::Url::parse(text).map_err(|error| Wrong {
-            message: format!("expected {}, found {}: {error}", self.describe(), show(&json!(text))),
-            help: None,
+        let wrong = || {
+            let scheme = self.schemes.first().map_or("http", String::as_str);
+            let help = format!("did you mean `{scheme}://{text}`?");
+            let help = (!text.contains(':') || is_host_with_port(text)).then_some(help);
+            Wrong { help, ..self.wrong(&show(&json!(text))) }
+        };
+        let parsed = url::Url::parse(text).map_err(|error| match error {
+            url::ParseError::RelativeUrlWithoutBase => wrong(),
+            error => {
+                let Wrong { message, help } = wrong();
+                Wrong { message: format!("{message}: {error}"), help }
+            }
         })?;
         let has_host = parsed.has_host() || parsed.scheme() == "file";
         let fits = self.schemes.is_empty() || self.schemes.iter().any(|one| one == parsed.scheme());
         if text.contains(char::is_whitespace) || !has_host || !fits {
-            return Err(self.wrong(&show(&json!(text))));
+            return Err(wrong());
         }
         Ok(json!(text))
     }
@@ -153,7 +164,7 @@ impl Kind {
         let last = host.rsplit('.').next().unwrap_or_default();
         let looks_like_address = last.bytes().all(|byte| byte.is_ascii_digit());
         if looks_like_address || !is_host_name(&host) {
-            return Err(self.wrong(&show(&json!(text))));
+            return Err(self.no_host(text));
         }
         Ok(match port {
             Some(port) => format!("{host}:{port}"),
@@ -161,15 +172,38 @@ impl Kind {
         })
     }
 
-    fn address(&self, text: &str) -> Option<String> {
-        let (host, port) = self.split_port(text).ok()?;
-        let address = parse_address(host)?;
+    fn address(&self, text: &str) -> Result<String, Wrong> {
+        let (host, port) = self.split_port(text)?;
+        let address = parse_address(host).ok_or_else(|| self.no_host(text))?;
         let fits = match self.family {
             Family::Any => true,
             Family::V4 => address.is_ipv4(),
             Family::V6 => address.is_ipv6(),
         };
-        fits.then(|| with_port(&address, port))
+        if fits { Ok(with_port(&address, port)) } else { Err(self.no_host(text)) }
+    }
+
+    /// What is wrong with a text that is no host.
+    fn no_host(&self, text: &str) -> Wrong {
+        let is_number = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+        let help = if text.contains("://") {
+            Some("leave out everything but the host")
+        } else if text.contains('@') {
+            Some("leave out the user")
+        } else if text.contains('/') {
+            Some("a network is many hosts: write each of them")
+        } else if text.contains(char::is_whitespace) || text.contains(',') {
+            Some("this is for one; several are items of a list")
+        } else if text.split('.').all(is_number) {
+            Some("an IPv4 address is four numbers up to 255, without leading zeros")
+        } else if self.port == PortRule::None && is_host_with_port(text) {
+            Some("leave out the port")
+        } else if text.contains('_') {
+            Some("names of hosts are letters, digits, `-` and `.`")
+        } else {
+            None
+        };
+        Wrong { help: help.map(str::to_owned), ..self.wrong(&show(&json!(text))) }
     }
 
     fn network(&self, text: &str) -> Result<Json, Wrong> {
@@ -195,7 +229,10 @@ impl Kind {
 
     /// The host and the port, if there is one and may be.
     fn split_port<'t>(&self, text: &'t str) -> Result<(&'t str, Option<u16>), Wrong> {
-        let wrong = || self.wrong(&show(&json!(text)));
+        let wrong = || self.no_host(text);
+        if text.contains("://") {
+            return Err(wrong());
+        }
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (host, rest) = rest.split_once(']').ok_or_else(wrong)?;
@@ -235,6 +272,11 @@ impl Kind {
     }
 }
 
+#[expect(clippy::cast_precision_loss, reason = "limits of that size need not be exact")]
+fn as_number(bytes: u64) -> f64 {
+    bytes as f64
+}
+
 fn parse_address(text: &str) -> Option<IpAddr> {
     let v4 = text.parse::<Ipv4Addr>().map(IpAddr::V4);
     v4.or_else(|_| text.parse::<Ipv6Addr>().map(IpAddr::V6)).ok()
@@ -245,6 +287,12 @@ fn with_port(address: &IpAddr, port: Option<u16>) -> String {
         Some(port) => std::net::SocketAddr::new(*address, port).to_string(),
         None => address.to_string(),
     }
+}
+
+/// Whether a text ends with a port.
+fn is_host_with_port(text: &str) -> bool {
+    let port = text.rsplit_once(':').map(|(_, port)| port.split('/').next().unwrap_or_default());
+    port.is_some_and(|port| port.parse::<u16>().is_ok())
 }
 
 /// Whether each label is one of RFC 1123.

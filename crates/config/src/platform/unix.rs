@@ -8,7 +8,7 @@ use package::durable;
 
 /// Whether only its owner can do something with the file.
 pub(crate) fn is_private(path: &Utf8Path) -> bool {
-    fs_err::metadata(path).is_ok_and(|found| found.mode() & 0o077 == 0)
+    fs_err::metadata(path).is_ok_and(|found| (found.mode() & 0o077).count_ones() == 0)
 }
 
 /// Whether the file can be run.

@@ -8,7 +8,7 @@ use package::diagnostic::{Diagnostic, Place, Severity, nearest};
 use package::document::{Node, Reader, Value};
 
 use super::{Input, Origin, Resolved, Resolver, State};
-use crate::definition::{Definition, Parameter};
+use crate::definition::{Definition, Parameter, Setter};
 use crate::kind::MASK;
 
 /// The key that lists which values become known only on the hosts.
@@ -27,6 +27,8 @@ pub(super) struct GivenFile<'d> {
     text: String,
     pub(super) values: BTreeMap<String, GivenValue>,
     pub(super) late: BTreeMap<String, Range<usize>>,
+    /// Whether nothing can be said of its keys.
+    pub(super) is_broken: bool,
     /// The lines that have a secret in them.
     secret_lines: Vec<RangeInclusive<usize>>,
 }
@@ -43,12 +45,21 @@ impl<'d> GivenFile<'d> {
             text: input.text.to_owned(),
             values: BTreeMap::new(),
             late: BTreeMap::new(),
+            is_broken: true,
             secret_lines: Vec::new(),
         };
         let mut reader = Reader::new(input.file, input.text);
-        if let Some(node) = reader.yaml()
-            && let Some(fields) = reader.map(&node, "the configuration")
+        let root = reader.yaml();
+        if let Some(node) = root.as_ref()
+            && !matches!(node.value, Value::Object(_))
         {
+            let message = format!("expected keys with values, found {}", words(node));
+            let help = "write each key on a line of its own, such as `cluster_name: Reef`";
+            reader.error(&node.span, message, Some(help.to_owned()));
+        } else if let Some(node) = &root
+            && let Some(fields) = reader.map(node, "the configuration")
+        {
+            given.is_broken = false;
             for (key, node) in fields.iter() {
                 if key.name == LATE {
                     given.read_late(&mut reader, node);
@@ -63,8 +74,37 @@ impl<'d> GivenFile<'d> {
                 given.values.entry(key.name.clone()).or_insert(value);
             }
         }
+        if given.is_broken {
+            given.find_secret_lines();
+        }
         diagnostics.append(&mut reader.diagnostics);
         given
+    }
+
+    /// The lines of a file without keys which may have a secret in them: those that name one, and
+    /// what follows up to the next key.
+    fn find_secret_lines(&mut self) {
+        let names: Vec<&str> =
+            self.definition.settable().filter(|name| self.definition.is_secret(name)).collect();
+        let mut inside = false;
+        for (index, line) in self.text.lines().enumerate() {
+            let is_key = line.contains(':') && !line.starts_with([' ', '\t', '#']);
+            let is_secret = names.iter().any(|name| line.contains(name));
+            inside = is_secret || (inside && !is_key);
+            if inside {
+                self.secret_lines.push(index + 1..=index + 1);
+            }
+        }
+    }
+
+    /// What stands in the file, as words; without secrets.
+    pub(super) fn words(&self) -> BTreeMap<String, String> {
+        let open = self.values.iter().filter(|(name, _)| !self.definition.is_secret(name));
+        open.filter_map(|(name, value)| match &value.node.value {
+            Value::String(text) => Some((name.clone(), text.clone())),
+            _ => None,
+        })
+        .collect()
     }
 
     fn read_late(&mut self, reader: &mut Reader<'_>, node: &Node) {
@@ -81,9 +121,10 @@ impl<'d> GivenFile<'d> {
                 let names = self.definition.settable();
                 names.filter(|name| self.definition.parameters(name).any(|one| one.late))
             };
-            let message = match exists {
-                true => format!("`{name}` cannot be late"),
-                false => format!("no parameter is called `{}`", name.escape_debug()),
+            let message = if exists {
+                format!("`{name}` cannot be late")
+            } else {
+                format!("no parameter is called `{}`", name.escape_debug())
             };
             let help = match nearest(name, late()) {
                 Some(near) if !exists => format!("did you mean `{near}`?"),
@@ -122,31 +163,48 @@ impl<'d> GivenFile<'d> {
 
     /// Takes out of a line of the file what nobody may see.
     pub(super) fn mask_place(&self, place: &mut Place) {
-        let key = place.text.split(':').next().unwrap_or_default().trim();
+        let split = place.text.split_once([':', '=']);
+        let key = split.map_or("", |(key, _)| key).trim();
         let key = key.trim_matches(['"', '\'']);
         let names: BTreeSet<&str> = self.definition.settable().collect();
-        let names_secret = self.definition.is_secret(key);
+        let near = || nearest(key, names.iter().copied());
+        let names_secret = self.definition.is_secret(key)
+            || (!names.contains(key) && near().is_some_and(|near| self.definition.is_secret(near)));
         // A key that nobody knows may be the misspelt name of a secret.
-        let is_unknown = place.column == 1 + indent(&place.text)
+        let is_unknown = split.is_some()
             && !names.contains(key)
-            && place.text.contains(':');
+            && (self.is_broken || (place.column == 1 && !place.text.starts_with(' ')));
         if !(names_secret || is_unknown || self.has_secret(place)) {
             return;
         }
-        let shown = match place.text.split_once(':') {
-            Some((key, _)) if names_secret => format!("{key}: {MASK}"),
-            Some((key, _)) if !self.has_secret(place) => format!("{key}: …"),
-            _ => MASK.to_owned(),
+        let (key, mask) = match split {
+            Some((key, _)) if names_secret => (format!("{key}: "), MASK),
+            Some((key, _)) if is_unknown => (format!("{key}: "), "…"),
+            _ => (String::new(), MASK),
         };
-        let length = shown.chars().count();
-        place.text = shown;
-        place.column = place.column.min(length);
-        place.length = place.length.min(length + 1 - place.column);
+        // The length of a secret is a part of it.
+        let start = key.chars().count();
+        if place.column > start {
+            (place.column, place.length) = (start + 1, mask.chars().count());
+        }
+        place.length = place.length.min(start + mask.chars().count() + 1 - place.column);
+        place.text = key + mask;
     }
 }
 
-fn indent(text: &str) -> usize {
-    text.chars().take_while(|char| *char == ' ').count()
+/// What a value is, in words for who writes a configuration.
+fn words(node: &Node) -> &'static str {
+    match node.value {
+        Value::String(_) => "a text",
+        _ => node.kind(),
+    }
+}
+
+/// A sentence as a part of another.
+fn lower_first(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next().map(|first| first.to_lowercase().to_string()).unwrap_or_default();
+    first + rest.as_str()
 }
 
 impl Resolver<'_> {
@@ -169,9 +227,10 @@ impl Resolver<'_> {
                         at if at.starts_with('[') => at.to_owned(),
                         at => format!(".{at}"),
                     };
-                    let message = match parameter.secret {
-                        true => format!("expected {}", parameter.kind.describe()),
-                        false => problem.message,
+                    let message = if parameter.secret {
+                        format!("expected {}", parameter.kind.describe())
+                    } else {
+                        problem.message
                     };
                     let empty = matches!(given.node.value, Value::Null);
                     let span = if empty { &given.key } else { &problem.span };
@@ -191,7 +250,7 @@ impl Resolver<'_> {
     }
 
     /// Reports a mistake at the value of `name`, or of the file if that is not in it.
-    pub(super) fn key_error(&mut self, name: &str, message: String, help: Option<String>) {
+    pub(super) fn key_error(&mut self, name: &str, message: &str, help: Option<String>) {
         self.key_error_from(name, &BTreeSet::new(), message, help);
     }
 
@@ -200,7 +259,7 @@ impl Resolver<'_> {
         &mut self,
         name: &str,
         names: &BTreeSet<String>,
-        message: String,
+        message: &str,
         help: Option<String>,
     ) {
         let from = names.iter().map(String::as_str);
@@ -215,11 +274,13 @@ impl Resolver<'_> {
         });
     }
 
-    pub(super) fn report_unset(&mut self, name: &str, parameter: &Parameter) {
+    pub(super) fn report_unset(&mut self, name: &str, setter: &Setter, parameter: &Parameter) {
         let what = parameter.description.split_terminator(". ").next().unwrap_or_default();
         let what = what.lines().collect::<Vec<_>>().join(" ");
         let what = what.trim_end_matches('.');
-        let what = if what.is_empty() { parameter.kind.describe() } else { what.to_owned() };
+        let what = if what.is_empty() { parameter.kind.describe() } else { lower_first(what) };
+        let when = setter.when.as_ref().map(|when| format!(" when `{}`", when.text));
+        let when = when.unwrap_or_default();
         let help = parameter
             .example
             .as_ref()
@@ -229,7 +290,7 @@ impl Resolver<'_> {
             file: self.given.file.clone(),
             place: None,
             keys: vec![name.to_owned()],
-            message: format!("`{name}` must be set: {what}"),
+            message: format!("`{name}` must be set{when}: {what}"),
             help,
         });
     }
@@ -247,43 +308,60 @@ impl Resolver<'_> {
                     (Severity::Error, message, Some(format!("remove `{name}`")))
                 }
                 None => {
-                    let near = nearest(name, self.definition.settable());
-                    let help = match near {
-                        Some(near) => format!("did you mean `{near}`?"),
-                        None => "`config schema` lists all keys".to_owned(),
-                    };
+                    let help = self.meant(name, &value.node);
                     let name = name.escape_debug();
                     (Severity::Error, format!("unknown key `{name}`"), Some(help))
                 }
-                Some(setters) => {
-                    let absent = self.states.get(name.as_str());
-                    if !matches!(absent, Some(super::Progress::Done(State::Absent))) {
-                        continue;
-                    }
-                    let when: Vec<String> = setters
-                        .iter()
-                        .filter_map(|setter| setter.when.as_ref())
-                        .map(|when| format!("`{}`", when.text))
-                        .collect();
-                    let message = format!("`{name}` has no effect here");
-                    let help = format!("it is used only when {}", when.join(" or when "));
-                    (Severity::Warning, message, Some(help))
-                }
+                Some(_) => match self.without_effect(name) {
+                    Some((message, help)) => (Severity::Warning, message, Some(help)),
+                    None => continue,
+                },
             };
             found.push(Diagnostic { severity, file, place, keys, message, help });
         }
         for (name, span) in &self.given.late {
-            if self.given.values.contains_key(name) {
-                found.push(Diagnostic {
-                    severity: Severity::Error,
-                    file: self.given.file.clone(),
-                    place: Some(self.given.place(span)),
-                    keys: vec![name.clone()],
-                    message: format!("`{name}` is late and has a value"),
-                    help: Some("remove one of them".to_owned()),
-                });
-            }
+            let (severity, message, help) = if self.given.values.contains_key(name) {
+                let help = format!("remove `{name}`, or its name from `{LATE}`");
+                (Severity::Error, format!("`{name}` is late and has a value"), help)
+            } else if let Some((message, help)) = self.without_effect(name) {
+                (Severity::Warning, message, help)
+            } else {
+                continue;
+            };
+            let place = Some(self.given.place(span));
+            let (file, keys, help) = (self.given.file.clone(), vec![name.clone()], Some(help));
+            found.push(Diagnostic { severity, file, place, keys, message, help });
         }
         self.resolution.diagnostics.append(&mut found);
+    }
+
+    /// What somebody may have meant with a key that nobody knows.
+    fn meant(&self, name: &str, node: &Node) -> String {
+        let known: BTreeSet<&str> = self.definition.settable().collect();
+        let alike = name.to_lowercase().replace(['-', ' ', '.'], "_");
+        if let Value::Object(fields) = &node.value {
+            let inner = fields.iter().map(|(key, _)| format!("{alike}_{}", key.name));
+            let inner: Vec<String> = inner.filter(|name| known.contains(name.as_str())).collect();
+            if !inner.is_empty() {
+                return format!("these are keys of their own: `{}`", inner.join("`, `"));
+            }
+        }
+        match nearest(&alike, known.into_iter()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`config schema` lists all keys".to_owned(),
+        }
+    }
+
+    /// What to say of a name that somebody mentioned and nothing uses, as things are.
+    fn without_effect(&self, name: &str) -> Option<(String, String)> {
+        let state = self.states.get(name);
+        if !matches!(state, Some(super::Progress::Done(State::Absent))) {
+            return None;
+        }
+        let setters = self.definition.setters.get(name)?.iter();
+        let when = setters.filter_map(|setter| setter.when.as_ref());
+        let when: Vec<String> = when.map(|when| format!("`{}`", when.text)).collect();
+        let help = format!("it is used only when {}", when.join(" or when "));
+        Some((format!("`{name}` has no effect here"), help))
     }
 }

@@ -107,6 +107,7 @@ impl Definition {
     pub fn resolve(&self, input: &Input<'_>, distribution: &Distribution) -> Resolution {
         let mut diagnostics = Vec::new();
         let given = GivenFile::read(self, input, &mut diagnostics);
+        let engine = Engine::with_given(input.folder, given.words());
         let facts =
             BTreeMap::from([("distribution", json!(distribution)), ("roles", json!(self.roles))]);
         let mut resolver = Resolver {
@@ -118,15 +119,17 @@ impl Definition {
                 states: IndexMap::new(),
                 diagnostics,
                 unset: BTreeSet::new(),
-                engine: Engine::new(input.folder),
+                engine,
                 facts,
             },
         };
-        for name in self.setters.keys() {
-            resolver.state(name);
+        if !resolver.given.is_broken {
+            for name in self.setters.keys() {
+                resolver.state(name);
+            }
+            resolver.report_given();
+            resolver.check_rules();
         }
-        resolver.report_given();
-        resolver.check_rules();
         resolver.finish()
     }
 }
@@ -155,6 +158,12 @@ impl Resolution {
         }
         errors
     }
+}
+
+/// Whether an expression has no meaning, whatever the values.
+fn is_nonsense(kind: ErrorKind) -> bool {
+    use ErrorKind::{OutOfFuel, SyntaxError, UnknownFilter, UnknownFunction, UnknownTest};
+    matches!(kind, OutOfFuel | SyntaxError | UnknownFilter | UnknownFunction | UnknownTest)
 }
 
 /// What a name is while everything is resolved.
@@ -199,6 +208,11 @@ impl<'d> Resolver<'d> {
         for found in &mut self.resolution.diagnostics {
             self.given.mask(found);
         }
+        // In the order of the file; what is missing in it comes last.
+        self.resolution.diagnostics.sort_by_key(|found| {
+            let place = found.place.as_ref().filter(|_| found.file == self.given.file);
+            place.map_or((usize::MAX, 0), |place| (place.line, place.column))
+        });
         self.resolution
     }
 
@@ -279,7 +293,7 @@ impl<'d> Resolver<'d> {
             Err(Blocked::Silent) => Err(()),
             Err(Blocked::Late(late)) => {
                 let message = format!("`{late}` decides what else must be set: it cannot be late");
-                self.key_error(&late, message, None);
+                self.key_error(&late, &message, None);
                 Err(())
             }
             Err(Blocked::Failed(message)) => {
@@ -312,9 +326,14 @@ impl<'d> Resolver<'d> {
         let values = Value::from(Serde(&values));
         match expression.evaluate(&self.resolution.engine, &values) {
             Ok(value) => Ok((value, secret, scope)),
-            Err(error) if absent && error.kind() == ErrorKind::UndefinedError => {
-                Err(Blocked::Absent)
+            Err(error) if is_nonsense(error.kind()) => {
+                let message = format!("`{}`: {}", expression.text, message_of(&error));
+                self.declared_error(&expression.declared, message);
+                Err(Blocked::Silent)
             }
+            Err(_) if absent => Err(Blocked::Absent),
+            // The reason may quote what it is made of.
+            Err(_) if secret => Err(Blocked::Failed("cannot be calculated".to_owned())),
             Err(error) => Err(Blocked::Failed(message_of(&error))),
         }
     }
@@ -331,20 +350,23 @@ impl<'d> Resolver<'d> {
             State::Known(Resolved { value, origin, secret, scope })
         };
         match &parameter.default {
-            Default::Required => {
-                self.resolution.unset.insert(name.to_owned());
-                self.report_unset(name, parameter);
-                State::Unset
-            }
+            Default::Required => self.unset(name, setter, parameter),
             Default::Value(value) => known(value.clone(), Origin::Default),
             Default::From(expression) => {
                 let Some((value, secret, scope)) = self.value_of(name, expression) else {
                     return self.blocked_or_absent(expression);
                 };
                 if scope > parameter.scope || (secret && !parameter.secret) {
-                    let message = format!("`{name}` is made of what fewer may have than have it");
+                    let message = if scope > parameter.scope {
+                        format!("`{name}` is for hosts, but is made of what is not")
+                    } else {
+                        format!("`{name}` is no secret, but is made of one")
+                    };
                     self.declared_error(&setter.declared, message);
                     return State::Wrong;
+                }
+                if value.is_null() {
+                    return self.unset(name, setter, parameter);
                 }
                 match parameter.kind.parse_computed(&value) {
                     Ok(value) => {
@@ -353,7 +375,7 @@ impl<'d> Resolver<'d> {
                         known(value, Origin::DefaultFrom { expression, names })
                     }
                     Err(message) => {
-                        self.key_error(name, message, None);
+                        self.key_error(name, &message, None);
                         State::Wrong
                     }
                 }
@@ -361,10 +383,20 @@ impl<'d> Resolver<'d> {
         }
     }
 
+    fn unset(&mut self, name: &str, setter: &Setter, parameter: &Parameter) -> State {
+        self.resolution.unset.insert(name.to_owned());
+        self.report_unset(name, setter, parameter);
+        State::Unset
+    }
+
     fn computed(&mut self, name: &'d str, setter: &'d Setter, computed: &'d Computed) -> State {
         if self.given.values.contains_key(name) || self.given.late.contains_key(name) {
-            let message = "must be calculated, but was explicitly set".to_owned();
-            let help = format!("remove `{name}`: it is {}", computed.value.text);
+            let message = "must be calculated, but was explicitly set";
+            let names: Vec<&str> = computed.value.names.iter().map(String::as_str).collect();
+            let help = match names[..] {
+                [] => format!("remove `{name}`: it is always the same"),
+                _ => format!("remove `{name}`: it follows from `{}`", names.join("`, `")),
+            };
             self.key_error(name, message, Some(help));
             return State::Wrong;
         }
@@ -380,7 +412,7 @@ impl<'d> Resolver<'d> {
                 Err(message) => {
                     let names = computed.value.names.iter().cloned().collect::<Vec<_>>();
                     let help = format!("it is calculated from `{}`", names.join("`, `"));
-                    self.key_error_from(name, &computed.value.names, message, Some(help));
+                    self.key_error_from(name, &computed.value.names, &message, Some(help));
                     return State::Wrong;
                 }
             },
@@ -402,22 +434,22 @@ impl<'d> Resolver<'d> {
         expression: &'d Expression,
     ) -> Option<(Json, bool, Scope)> {
         match self.evaluate(expression) {
-            Ok((value, secret, scope)) => match to_json(&value) {
-                Some(value) => Some((value, secret, scope)),
-                None => {
-                    let message = format!("`{}` has no value", expression.text);
-                    self.declared_error(&expression.declared, message);
-                    None
+            Ok((value, secret, scope)) => {
+                if let Some(value) = to_json(&value) {
+                    return Some((value, secret, scope));
                 }
-            },
+                let message = format!("`{}` has no value", expression.text);
+                self.declared_error(&expression.declared, message);
+                None
+            }
             Err(Blocked::Silent | Blocked::Absent) => None,
             Err(Blocked::Late(late)) => {
                 let message = format!("`{name}` is calculated from `{late}`, which cannot be late");
-                self.key_error(&late, message, None);
+                self.key_error(&late, &message, None);
                 None
             }
             Err(Blocked::Failed(message)) => {
-                self.key_error_from(name, &expression.names, message, None);
+                self.key_error_from(name, &expression.names, &message, None);
                 None
             }
         }

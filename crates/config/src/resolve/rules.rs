@@ -62,18 +62,19 @@ impl<'d> Resolver<'d> {
 
     fn report_rule(&mut self, rule: &Rule) {
         let mut shown: BTreeMap<&str, Json> = BTreeMap::new();
-        for name in &rule.check.names {
-            if let Some(Progress::Done(State::Known(known))) = self.states.get(name.as_str()) {
+        for (name, progress) in &self.states {
+            if let Progress::Done(State::Known(known)) = progress {
                 let value = if known.secret { json!(MASK) } else { known.value.clone() };
                 shown.insert(name, value);
             }
         }
         let values = Value::from(Serde(&shown));
         let engine = &self.resolution.engine.environment;
-        let message = match engine.render_str(&rule.message, values) {
+        let render = |text: &str| match engine.render_str(text, values.clone()) {
             Ok(message) => message,
-            Err(error) => format!("{} ({})", rule.message, message_of(&error)),
+            Err(error) => format!("{text} ({})", message_of(&error)),
         };
+        let (message, help) = (render(&rule.message), rule.help.as_deref().map(render));
         let place = rule.keys.iter().find_map(|key| self.given.place_of(key));
         self.resolution.diagnostics.push(Diagnostic {
             severity: Severity::Error,
@@ -81,7 +82,7 @@ impl<'d> Resolver<'d> {
             place,
             keys: rule.keys.clone(),
             message: format!("`{}`: {message}", rule.keys.join("`, `")),
-            help: rule.help.clone(),
+            help,
         });
     }
 }

@@ -4,9 +4,18 @@
 
 mod bundle;
 mod declared;
+mod defects;
+mod definition;
 mod detect;
 mod diff;
+mod discovery;
+mod documented;
 mod explain;
+mod late;
 mod password;
+mod properties;
 mod schema;
 mod starter;
+mod tour;
+mod vectors;
+mod world;

@@ -177,7 +177,8 @@ impl<'a> Reader<'a> {
         let mut names = HashSet::new();
         for (key, _) in fields {
             if !names.insert(&key.name) {
-                self.error(&key.span, format!("key `{}` stands twice in {what}", key.name), None);
+                let message = format!("key `{}` stands twice in {what}", key.name);
+                self.error(&key.span, message, Some("remove one of them".to_owned()));
             }
         }
         Some(Fields(fields))

@@ -40,14 +40,24 @@ impl Reader<'_> {
 }
 
 fn yaml_help(message: &str) -> Option<&'static str> {
+    let helps = [
+        ("tab", "indent with blanks, not with tabs"),
+        ("mapping values", "a text that has `: ` in it needs quotes"),
+        ("unknown anchor", "a text that starts with `*` needs quotes"),
+        ("unexpected character", "a text that starts with such a character needs quotes"),
+        ("expected key", "keys of one level start in the same column, and so do items of one list"),
+        ("expected '-'", "items of one list start in the same column, each with `- `"),
+        ("simple key", "a key has a `:` and a blank behind it, such as `key: value`"),
+        ("multiline quoted", "is a quote before this place not closed?"),
+        ("unclosed quote", "is a quote before this place not closed?"),
+        ("trailing content", "what follows the closing quote belongs before it"),
+        ("placement of ':'", "is a bracket before this place not closed?"),
+        ("bracket", "each `[` needs a `]`, each `{` a `}`"),
+        ("flow", "is a bracket before this place not closed?"),
+        ("escape", "in double quotes `\\` starts an escape; use single quotes"),
+    ];
     let message = message.to_lowercase();
-    if message.contains("tab") {
-        Some("indent with blanks, not with tabs")
-    } else if message.contains("mapping values") {
-        Some("a text that has `: ` in it needs quotes")
-    } else {
-        None
-    }
+    helps.iter().find(|(part, _)| message.contains(part)).map(|(_, help)| *help)
 }
 
 /// What cannot be read any further.
@@ -87,7 +97,7 @@ impl Builder {
             Event::Scalar(text, style, anchor, tag) => {
                 let value = match (&tag, style) {
                     (Some(tag), _) if is_core(tag, "str") => Value::String(text.into_owned()),
-                    (Some(tag), _) => return Err(unknown_tag(span, tag)),
+                    (Some(_), _) => return Err(unknown_tag(span)),
                     (None, ScalarStyle::Plain) => plain(&text),
                     (None, _) => Value::String(text.into_owned()),
                 };
@@ -190,18 +200,16 @@ fn is_core(tag: &Tag, name: &str) -> bool {
 
 fn refuse_tag(span: &Range<usize>, tag: Option<&Tag>, expected: &str) -> Result<(), Fault> {
     match tag {
-        Some(tag) if !is_core(tag, expected) => Err(unknown_tag(span.clone(), tag)),
+        Some(tag) if !is_core(tag, expected) => Err(unknown_tag(span.clone())),
         _ => Ok(()),
     }
 }
 
-fn unknown_tag(span: Range<usize>, tag: &Tag) -> Fault {
-    let message = format!("the tag `{tag}` has no meaning here");
-    Fault {
-        span,
-        message,
-        help: Some("leave it out: the parameter decides of what type a value is"),
-    }
+/// The tag is not named: a secret without quotes may look like one.
+fn unknown_tag(span: Range<usize>) -> Fault {
+    let message = "a word that starts with `!` is a tag, which has no meaning here".to_owned();
+    let help = Some("put the value into quotes if the `!` belongs to it, otherwise remove the tag");
+    Fault { span, message, help }
 }
 
 /// What a word without quotes means.
@@ -245,4 +253,108 @@ fn bytes(source: &str, span: Span) -> Range<usize> {
 
 fn byte_offset(source: &str, marker: &granit_parser::Marker) -> usize {
     marker.byte_offset().unwrap_or(source.len()).min(source.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use camino::Utf8Path;
+
+    use super::*;
+
+    /// A value in the words of JSON, with marks for what JSON does not have.
+    fn show(node: &Node) -> String {
+        match &node.value {
+            Value::Null => "null".to_owned(),
+            Value::Bool(value) => value.to_string(),
+            Value::Integer(number) => number.to_string(),
+            Value::OtherNumber => "number".to_owned(),
+            Value::Date => "date".to_owned(),
+            Value::String(text) => format!("{text:?}"),
+            Value::List(items) => {
+                format!("[{}]", items.iter().map(show).collect::<Vec<_>>().join(", "))
+            }
+            Value::Object(fields) => {
+                let fields =
+                    fields.iter().map(|(key, node)| format!("{}: {}", key.name, show(node)));
+                format!("{{{}}}", fields.collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+
+    fn read(text: &str) -> Result<String, String> {
+        let mut reader = Reader::new(Utf8Path::new("file"), text);
+        let node = reader.yaml();
+        node.map(|node| show(&node)).ok_or_else(|| reader.diagnostics[0].to_string())
+    }
+
+    #[test]
+    fn plain_words_mean_one_thing() {
+        let words = [
+            ("5", "5"),
+            ("-5", "-5"),
+            ("022", "\"022\""),
+            ("1.5", "number"),
+            ("1e3", "number"),
+            (".inf", "number"),
+            ("99999999999999999999", "number"),
+            ("0x10", "\"0x10\""),
+            ("yes", "\"yes\""),
+            ("True", "true"),
+            ("~", "null"),
+            ("", "{}"),
+            ("'5'", "\"5\""),
+            ("!!str 5", "\"5\""),
+            ("2024-01-01", "date"),
+            ("2024-01-01T00:00:00Z", "date"),
+            ("2024-01-011", "\"2024-01-011\""),
+            ("inf", "\"inf\""),
+            ("192.0.2.1", "\"192.0.2.1\""),
+            ("::1", "\"::1\""),
+            ("1:30", "\"1:30\""),
+        ];
+        for (text, expected) in words {
+            assert_eq!(read(text).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn lists_objects_blocks_and_aliases_are_read() {
+        let text = "a: &x [1, {b: c}]\nd: *x\ne: |\n  f\n  g\nh: >-\n  i\n  j\n1: k\n";
+        let expected = r#"{a: [1, {b: "c"}], d: [1, {b: "c"}], e: "f\ng\n", h: "i j", 1: "k"}"#;
+        assert_eq!(read(text).as_deref(), Ok(expected));
+        assert_eq!(read("\u{feff}a: b\r\nc: d\r\n").as_deref(), Ok(r#"{a: "b", c: "d"}"#));
+    }
+
+    #[test]
+    fn what_readers_disagree_about_is_refused() {
+        for text in ["<<: {a: b}", "a: !x b", "a: b\n---\nc: d", "? [a]\n: b", "~: a", "a: *b"] {
+            assert!(read(text).is_err(), "{text}");
+        }
+        assert!(read("a:\n\t- b").unwrap_err().contains("not with tabs"));
+    }
+
+    #[test]
+    fn aliases_of_aliases_and_deep_values_end() {
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for depth in 1..9 {
+            let before = format!("*a{}", depth - 1);
+            bomb += &format!("a{depth}: &a{depth} [{}]\n", vec![before; 10].join(", "));
+        }
+        assert!(read(&bomb).unwrap_err().contains("more than"));
+        assert!(read(&"[".repeat(100_000)).is_err());
+        assert!(read(&"- ".repeat(100_000)).is_err());
+        assert!(read("a: &a [*a]").is_err());
+    }
+
+    #[test]
+    fn values_have_their_places() {
+        let mut reader = Reader::new(Utf8Path::new("file"), "é: [a, 'b c']\nx:\n  - y\n");
+        let node = reader.yaml().unwrap();
+        let Value::Object(fields) = &node.value else { panic!("no object") };
+        let Value::List(items) = &fields[0].1.value else { panic!("no list") };
+        let place = reader.place(&items[1].span);
+        assert_eq!((place.line, place.column, place.length), (1, 8, 5));
+        let place = reader.place(&fields[1].1.span);
+        assert_eq!((place.line, place.column, place.length), (3, 3, 3));
+    }
 }
