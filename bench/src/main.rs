@@ -6,6 +6,7 @@
 mod activate;
 mod archive;
 mod audit;
+mod configure;
 mod measure;
 mod noop;
 
@@ -25,6 +26,8 @@ enum Bench {
     Archive(archive::Args),
     /// Auditing 30,000 files and a gigabyte, against `sha256sum`
     Audit(Sides),
+    /// Configuring a cluster of 5,000 agents with 120 files
+    Configure(Sides),
     /// A build that has nothing to do, over a tree of 81 packages
     Noop(noop::Args),
 }
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Bench::Activate(args) => activate::run(&args),
         Bench::Archive(args) => archive::run(&args),
         Bench::Audit(args) => audit::run(&args),
+        Bench::Configure(args) => configure::run(&args),
         Bench::Noop(args) => noop::run(&args),
     };
     match result {

@@ -5,6 +5,7 @@ pub(crate) mod build;
 pub(crate) mod compat;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod configure;
 pub(crate) mod host;
 pub(crate) mod keys;
 pub(crate) mod local;
@@ -33,8 +34,10 @@ pub(crate) fn run(context: &Context) -> ExitCode {
         Some("pkgpanda") => return compat::pkgpanda::run(context, &context.arguments[1..]),
         _ => {}
     }
-    if let Some(variant) = called.and_then(Utf8Path::file_name).and_then(compat::installer::variant)
-    {
+    let named = called.and_then(Utf8Path::file_name).and_then(compat::installer::variant);
+    let by_flag = context.arguments.get(1).and_then(|word| word.to_str());
+    let by_flag = by_flag.filter(|word| compat::installer::is_action(word)).map(|_| "");
+    if let Some(variant) = named.or(by_flag) {
         let arguments = compat::installer::InstallerArgs::parse_from(&context.arguments);
         return compat::installer::run(context, &arguments, variant);
     }
@@ -47,22 +50,16 @@ pub(crate) fn run(context: &Context) -> ExitCode {
         Err(error) => return wrong_use(context, &error),
     };
     let output = Output::new(cli.json);
-    let result = match (&cli.hash_password, &cli.command) {
-        (None, Some(Command::Mkpanda(arguments))) => {
-            return compat::mkpanda::run(context, arguments);
-        }
-        (None, Some(Command::Build(arguments))) => build::run(context, arguments, &output),
-        (None, Some(Command::Package(command))) => package::run(context, command, &output),
-        (None, Some(Command::Keys(command))) => keys::run(context, command, &output),
-        (None, Some(Command::Config(command))) => config::run(context, command, &output),
-        (None, Some(Command::Host(arguments))) => host::run(context, arguments, &output),
-        (None, Some(Command::Local(arguments))) => local::run(context, arguments, &output),
-        (None, Some(Command::Completions(arguments))) => completions::run(arguments, &output),
-        (Some(given), None) => password::run(given.as_deref(), &output),
-        (Some(_), Some(_)) => Err(Failure::usage("`--hash-password` goes with no command")),
-        (None, None) => {
-            Err(Failure::usage("there is no command").hint("`monobloc --help` shows them all"))
-        }
+    let result = match &cli.command {
+        Command::Build(arguments) => build::run(context, arguments, &output),
+        Command::Package(command) => package::run(context, command, &output),
+        Command::Keys(command) => keys::run(context, command, &output),
+        Command::Config(command) => config::run(context, command, &output),
+        Command::Configure(arguments) => configure::run(context, arguments, &output),
+        Command::Host(arguments) => host::run(context, arguments, &output),
+        Command::Local(arguments) => local::run(context, arguments, &output),
+        Command::Completions(arguments) => completions::run(arguments, &output),
+        Command::Mkpanda(arguments) => return compat::mkpanda::run(context, arguments),
     };
     match result {
         Ok(outcome) => outcome.into(),

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
+use crate::commands::config::{FileArgs, TreeArgs, validate};
+use crate::commands::configure::{self, ConfigureArgs};
 use crate::commands::password;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
@@ -18,6 +20,13 @@ const NAME: &str = "dcos_generate_config";
 pub(crate) struct InstallerArgs {
     #[command(flatten)]
     action: Action,
+
+    #[command(flatten)]
+    tree: TreeArgs,
+
+    /// Write one JSON document to standard output instead of text
+    #[arg(long)]
+    json: bool,
 
     /// Say more
     #[arg(short, long)]
@@ -46,6 +55,12 @@ struct Action {
     version: bool,
 }
 
+/// Whether a word is one of the flags that say what to do.
+pub(crate) fn is_action(word: &str) -> bool {
+    let flag = word.split('=').next().unwrap_or_default();
+    ["--genconf", "--validate-config", "--hash-password"].contains(&flag)
+}
+
 /// The variant in the name of the program, if that is the installer's.
 pub(crate) fn variant(file_name: &str) -> Option<&str> {
     let rest = file_name.strip_prefix(NAME)?;
@@ -54,14 +69,14 @@ pub(crate) fn variant(file_name: &str) -> Option<&str> {
 }
 
 pub(crate) fn run(context: &Context, arguments: &InstallerArgs, variant: &str) -> ExitCode {
-    let output = Output::new(false);
+    let output = Output::new(arguments.json);
     let action = &arguments.action;
     let result = if let Some(given) = &action.hash_password {
         password::run(given.as_deref(), &output)
     } else if action.version {
         version(variant, &output)
     } else if action.validate_config {
-        validate_config(context, arguments, &output)
+        validate_config(arguments, &output)
     } else {
         genconf(context, arguments, &output)
     };
@@ -81,18 +96,15 @@ fn version(variant: &str, output: &Output) -> Result<Outcome, Failure> {
 
 /// Checks `genconf/config.yaml` and fills `genconf/serve`.
 fn genconf(
-    _context: &Context,
-    _arguments: &InstallerArgs,
-    _output: &Output,
+    context: &Context,
+    arguments: &InstallerArgs,
+    output: &Output,
 ) -> Result<Outcome, Failure> {
-    Err(Failure::new("`--genconf` is not built yet"))
+    let file = FileArgs::of_genconf(&arguments.tree);
+    configure::run(context, &ConfigureArgs::of(file), output)
 }
 
 /// Checks `genconf/config.yaml`.
-fn validate_config(
-    _context: &Context,
-    _arguments: &InstallerArgs,
-    _output: &Output,
-) -> Result<Outcome, Failure> {
-    Err(Failure::new("`--validate-config` is not built yet"))
+fn validate_config(arguments: &InstallerArgs, output: &Output) -> Result<Outcome, Failure> {
+    validate::check(&FileArgs::of_genconf(&arguments.tree), output)
 }

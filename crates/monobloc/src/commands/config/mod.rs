@@ -6,7 +6,7 @@ mod explain;
 mod init;
 mod schema;
 mod show;
-mod validate;
+pub(crate) mod validate;
 
 use std::io;
 
@@ -38,10 +38,10 @@ pub(crate) enum ConfigCommand {
 }
 
 /// Whose parameters are meant
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Clone, clap::Args)]
 pub(crate) struct TreeArgs {
     /// The folder of the tree that declares the parameters
-    #[arg(long, default_value = ".")]
+    #[arg(long, default_value = ".", env = "MONOBLOC_TREE")]
     pub(crate) tree: Utf8PathBuf,
 }
 
@@ -54,6 +54,13 @@ pub(crate) struct FileArgs {
     /// The file; paths in it start at the working directory
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     pub(crate) config: Utf8PathBuf,
+}
+
+impl FileArgs {
+    /// The file where the reference wants it.
+    pub(crate) fn of_genconf(tree: &TreeArgs) -> Self {
+        Self { tree: tree.clone(), config: CONFIG.into() }
+    }
 }
 
 /// What a tree declares.

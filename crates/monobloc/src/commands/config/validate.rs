@@ -22,8 +22,13 @@ pub(crate) struct ValidateArgs {
 }
 
 pub(super) fn run(arguments: &ValidateArgs, output: &Output) -> Result<Outcome, Failure> {
-    let (_, resolution) = load(&arguments.file)?;
-    let file = &arguments.file.config;
+    check(&arguments.file, output)
+}
+
+/// Says all that is wrong with the file.
+pub(crate) fn check(arguments: &FileArgs, output: &Output) -> Result<Outcome, Failure> {
+    let (_, resolution) = load(arguments)?;
+    let file = &arguments.config;
     let is_ok = resolution.is_ok();
     if output.is_json() {
         output.json(&status(&resolution))?;
