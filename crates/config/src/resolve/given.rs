@@ -141,7 +141,10 @@ impl<'d> GivenFile<'d> {
         let length = shown.chars().count();
         place.text = shown;
         place.column = place.column.min(length);
-        place.length = place.length.min(length + 1 - place.column);
+        let rest = length + 1 - place.column;
+        // How long a secret is, nobody may see either.
+        let hides = names_secret || self.has_secret(place);
+        place.length = if hides { rest } else { place.length.min(rest) };
     }
 }
 

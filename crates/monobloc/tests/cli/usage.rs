@@ -17,6 +17,7 @@ fn help_says_what_there_is() {
     Commands:
       build        Make packages from a tree of components
       package      Look at packages, verify, compare and sign them
+      config       Say what a cluster is, and try it before hosts see it
       host         Keep the packages of this host and switch between generations of them
       local        Make hosts on this machine to try and test with
       completions  Print a completion script for a shell
