@@ -99,6 +99,17 @@ fn neither_a_secret_nor_what_is_made_of_it_is_shown() {
 }
 
 #[test]
+fn how_long_a_secret_is_cannot_be_seen() {
+    let definition = define(SHOP);
+    let explained = |secret: &str| {
+        let resolution = resolve(&definition, &format!("cluster_name: A\npassword: {secret}\n"));
+        let explained = definition.explain(&resolution, "password").unwrap();
+        serde_json::to_string(&explained).unwrap()
+    };
+    assert_eq!(explained("one"), explained("a longer one"));
+}
+
+#[test]
 fn what_does_not_exist_says_which_condition_does_not_hold() {
     let definition = define(SHOP);
     let explained =

@@ -313,7 +313,7 @@ fn a_file_that_cannot_be_read_is_one_error_with_advice() {
     --- stdout
     --- stderr
     error: cannot read the configuration `genconf/config.yaml`: it does not exist
-    hint: `monobloc config init` writes one to begin with; `--config` names another
+    hint: `monobloc config init` writes one to begin with
     ");
     fs_err::create_dir_all(env.path("genconf/config.yaml")).unwrap();
     assert_snapshot!(run(&env, &["show"]), @"
@@ -321,7 +321,7 @@ fn a_file_that_cannot_be_read_is_one_error_with_advice() {
     --- stdout
     --- stderr
     error: cannot read the configuration `genconf/config.yaml`: it is a folder
-    hint: `monobloc config init` writes one to begin with; `--config` names another
+    hint: `monobloc config init` writes one to begin with
     ");
     fs_err::write(env.path("latin.yaml"), b"cluster_name: A\nstorage: b\xe4r\n").unwrap();
     assert_snapshot!(run(&env, &["explain", "storage", "--config", "latin.yaml"]), @"
@@ -329,7 +329,7 @@ fn a_file_that_cannot_be_read_is_one_error_with_advice() {
     --- stdout
     --- stderr
     error: cannot read the configuration `latin.yaml`: line 2 is not UTF-8
-    hint: `monobloc config init` writes one to begin with; `--config` names another
+    hint: `monobloc config init` writes one to begin with
     ");
     assert_snapshot!(run(&env, &["diff", "a.yaml", "b.yaml", "--json"]), @r#"
     exit: 1
@@ -337,7 +337,7 @@ fn a_file_that_cannot_be_read_is_one_error_with_advice() {
     {
       "schema": "monobloc.error/1",
       "error": "cannot read the configuration `a.yaml`: it does not exist",
-      "hint": "`monobloc config init` writes one to begin with; `--config` names another",
+      "hint": "`monobloc config init` writes one to begin with",
       "diagnostics": []
     }
     --- stderr
@@ -641,7 +641,7 @@ fn show_has_what_was_set_and_expanded_has_everything() {
             "file": "genconf/config.yaml",
             "line": 6,
             "column": 11,
-            "length": 7,
+            "length": 10,
             "text": "password: **HIDDEN**"
           }
         }
@@ -854,7 +854,14 @@ fn on_a_terminal_init_asks_until_everything_is_set() {
         assert!(shown.contains(words), "{words}: {shown}");
     }
     let output = succeed(&mut env.monobloc(&["config", "show", "--tree", "tree"]));
-    assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @"");
+    assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r#"
+    cluster_name: Harbour
+    storage: shared
+    servers:
+    - "10.0.0.1"
+    - "10.0.0.2"
+    password: "**HIDDEN**"
+    "#);
     assert!(env.read("genconf/config.yaml").contains("password: hunter2\n"));
 }
 

@@ -23,7 +23,7 @@ use crate::render::Output;
 /// Where the reference wants the file.
 const CONFIG: &str = "genconf/config.yaml";
 /// What to do without a file that can be read.
-const HINT: &str = "`monobloc config init` writes one to begin with; `--config` names another";
+const HINT: &str = "`monobloc config init` writes one to begin with";
 
 /// Say what a cluster is, and try it before hosts see it
 #[derive(Debug, clap::Subcommand)]
