@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Sides) -> anyhow::Result<()> {
     }
     // Of the largest child, in KiB.
     let peak = getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss();
-    println!("largest memory of a run: {:.1} MB", peak as f64 * 1.024e-3);
+    println!("largest memory of a run: {} MB", peak * 1024 / 1_000_000);
     Ok(())
 }
 

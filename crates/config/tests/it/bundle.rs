@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use config::bundle::{BundleError, Genconf, Job, Published, Release, Signer};
+use config::bundle::{BundleError, Collected, Genconf, Job, Published, Release, Signer};
 use config::{Definition, Input};
 use jiff::Timestamp;
 use package::archive::{self, PackOptions, UnpackOptions};
@@ -407,7 +407,7 @@ fn old_bundles_stay_until_they_are_collected() {
     }
     let config = format!("packages/test-config/test-config--setup_{}.tar.zst", old.configuration);
     assert!(!site.serve().join(config).exists());
-    assert_eq!(site.genconf().collect(&Cancel::new()).unwrap(), Default::default());
+    assert_eq!(site.genconf().collect(&Cancel::new()).unwrap(), Collected::default());
     // What was removed is made again, to the byte.
     assert_eq!(site.configure(CONFIG).bundle, old.bundle);
 }

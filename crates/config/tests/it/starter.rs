@@ -120,7 +120,7 @@ fn an_answer_is_checked_as_a_value_of_a_file_is() {
     assert_eq!(answer("servers", r#"["10.0.0.1"]"#).unwrap(), r#"["10.0.0.1"]"#);
     assert_snapshot!(answer("workers", "65").unwrap_err(), @"expected a whole number from 1 to 64, found `65`");
     assert_snapshot!(answer("servers", "10.0.0.1, a").unwrap_err(), @"`[1]`: expected an IPv4 address, found `a`");
-    assert_snapshot!(answer("servers", "").unwrap_err(), @"expected a list, each item an IPv4 address, found none");
+    assert_snapshot!(answer("servers", "").unwrap_err(), @"expected at least one, found none");
 }
 
 #[test]

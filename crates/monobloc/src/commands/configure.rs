@@ -99,10 +99,7 @@ pub(crate) fn run(
         cancel: &context.cancel,
     };
     let published = genconf.publish(&job)?;
-    let collected = match arguments.gc {
-        true => Some(genconf.collect(&context.cancel)?),
-        false => None,
-    };
+    let collected = if arguments.gc { Some(genconf.collect(&context.cancel)?) } else { None };
     show(&release, &genconf, &signer, &published, collected.as_ref(), output)
 }
 

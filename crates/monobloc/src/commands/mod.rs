@@ -18,6 +18,8 @@ use std::process::ExitCode;
 use camino::Utf8Path;
 use clap::Parser as _;
 
+use compat::installer::is_action;
+
 use crate::args::{Cli, Command};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -35,8 +37,9 @@ pub(crate) fn run(context: &Context) -> ExitCode {
         _ => {}
     }
     let named = called.and_then(Utf8Path::file_name).and_then(compat::installer::variant);
-    let by_flag = context.arguments.get(1).and_then(|word| word.to_str());
-    let by_flag = by_flag.filter(|word| compat::installer::is_action(word)).map(|_| "");
+    let by_flag = context.arguments.iter().skip(1).find(|word| *word != "--json");
+    let by_flag = by_flag.and_then(|word| word.to_str()).filter(|word| is_action(word));
+    let by_flag = by_flag.map(|_| "");
     if let Some(variant) = named.or(by_flag) {
         let arguments = compat::installer::InstallerArgs::parse_from(&context.arguments);
         return compat::installer::run(context, &arguments, variant);

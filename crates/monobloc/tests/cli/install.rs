@@ -197,7 +197,7 @@ fn what_is_stale_is_taken_only_by_who_says_so() {
     have secrets-master--setup_HASH
     nothing to do: all is as wanted
     ");
-    succeed(&mut env.monobloc(&["package", "keygen", "other"]));
+    succeed(&mut env.monobloc(&["keys", "generate", "other"]));
     let said = install(&env, &["--public-key", "other.pub"]);
     assert!(said.contains("hint: only `monobloc host uninstall` makes this host forget"), "{said}");
 }

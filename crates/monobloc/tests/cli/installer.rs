@@ -58,7 +58,7 @@ fn a_password_on_the_command_line_is_hashed_with_a_warning() {
 fn an_empty_password_is_refused() {
     let env = TestEnv::new();
     assert_snapshot!(show(&mut env.monobloc(&["--hash-password", ""])), @"
-    exit: 2
+    exit: 1
     --- stdout
     --- stderr
     error: the password is empty
@@ -162,6 +162,9 @@ fn the_installer_does_one_thing_at_a_time() {
           --validate-config             Check the configuration
           --hash-password [<PASSWORD>]  Hash a password with SHA-512-crypt; without one, ask for it
           --version                     Print variant and version as JSON
+          --tree <TREE>                 The folder of the tree that declares the parameters [env:
+                                        MONOBLOC_TREE=] [default: .]
+          --json                        Write one JSON document to standard output instead of text
       -v, --verbose                     Say more
       -h, --help                        Print help
     --- stderr
@@ -180,12 +183,14 @@ fn the_installer_does_one_thing_at_a_time() {
     exit: 1
     --- stdout
     --- stderr
-    error: `--genconf` is not built yet
+    error: cannot read the configuration `genconf/config.yaml`: it does not exist
+    hint: `monobloc config init` writes one to begin with
     ");
     assert_snapshot!(run(&["--validate-config"]), @"
     exit: 1
     --- stdout
     --- stderr
-    error: `--validate-config` is not built yet
+    error: cannot read the configuration `genconf/config.yaml`: it does not exist
+    hint: `monobloc config init` writes one to begin with
     ");
 }

@@ -65,6 +65,11 @@ impl TestEnv {
         write_files(&self.path("tree"), &files).unwrap();
     }
 
+    /// Writes or replaces `genconf/config.yaml`.
+    pub(crate) fn write_config(&self, text: &str) {
+        write_files(&self.path("genconf"), &[("config.yaml", text, 0o644)]).unwrap();
+    }
+
     /// Packs these files into `name`, with a `pkginfo.json`.
     pub(crate) fn pack(&self, name: &str, files: &[File<'_>]) {
         let folder = self.path("to-pack");

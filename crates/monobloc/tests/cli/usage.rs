@@ -12,24 +12,23 @@ fn help_says_what_there_is() {
     --- stdout
     A tree of components becomes one signed file that every host of a cluster runs
 
-    Usage: monobloc [OPTIONS] [COMMAND]
+    Usage: monobloc [OPTIONS] <COMMAND>
 
     Commands:
       build        Make packages from a tree of components
       package      Look at packages, verify, compare and sign them
       keys         Make keys that sign
       config       Say what a cluster is, and try it before hosts see it
+      configure    Configure a built tree for one cluster: makes what hosts install
       host         Keep the packages of this host and switch between generations of them
       local        Make hosts on this machine to try and test with
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)
 
     Options:
-          --json                        Write one JSON document to standard output instead of text
-          --hash-password [<PASSWORD>]  Hash a password for a configuration, with SHA-512-crypt; without
-                                        one, ask for it
-      -h, --help                        Print help
-      -V, --version                     Print version
+          --json     Write one JSON document to standard output instead of text
+      -h, --help     Print help
+      -V, --version  Print version
     --- stderr
     ");
 }

@@ -76,7 +76,8 @@ enum Open {
 #[derive(Default)]
 struct Builder {
     open: Vec<Open>,
-    anchors: HashMap<usize, (Node, usize)>,
+    /// Values that have a name, with how many are in each and how deep they lie.
+    anchors: HashMap<usize, (Node, usize, usize)>,
     nodes: usize,
     documents: usize,
     root: Option<Node>,
@@ -125,10 +126,14 @@ impl Builder {
                 None => Ok(()),
             },
             Event::Alias(anchor) => {
-                let Some((node, size)) = self.anchors.get(&anchor) else {
+                let Some((node, size, depth)) = self.anchors.get(&anchor) else {
                     let message = "this names a value that is not complete yet".to_owned();
                     return Err(Fault { span, message, help: None });
                 };
+                if self.open.len() + depth > DEPTH_MAX {
+                    let message = format!("values lie more than {DEPTH_MAX} deep in each other");
+                    return Err(Fault { span, message, help: None });
+                }
                 let (node, size) = (node.clone(), *size);
                 self.put(node, 0, size)
             }
@@ -154,7 +159,8 @@ impl Builder {
             return Err(Fault { span: node.span, message, help: None });
         }
         if anchor != 0 {
-            self.anchors.insert(anchor, (node.clone(), count(&node)));
+            let (size, depth) = measure(&node);
+            self.anchors.insert(anchor, (node.clone(), size, depth));
         }
         match self.open.last_mut() {
             None => self.root = Some(node),
@@ -186,12 +192,16 @@ fn to_key(node: Node) -> Result<Key, Fault> {
     Ok(Key { span, name })
 }
 
-fn count(node: &Node) -> usize {
-    match &node.value {
-        Value::List(items) => 1 + items.iter().map(count).sum::<usize>(),
-        Value::Object(fields) => 1 + fields.iter().map(|(_, node)| count(node)).sum::<usize>(),
-        _ => 1,
-    }
+/// How many values are in a value, itself included, and how deep they lie.
+fn measure(node: &Node) -> (usize, usize) {
+    let below: Vec<(usize, usize)> = match &node.value {
+        Value::List(items) => items.iter().map(measure).collect(),
+        Value::Object(fields) => fields.iter().map(|(_, node)| measure(node)).collect(),
+        _ => Vec::new(),
+    };
+    let size = below.iter().map(|(size, _)| size).sum::<usize>();
+    let depth = below.iter().map(|(_, depth)| *depth).max().unwrap_or_default();
+    (1 + size, 1 + depth)
 }
 
 fn is_core(tag: &Tag, name: &str) -> bool {
@@ -257,6 +267,8 @@ fn byte_offset(source: &str, marker: &granit_parser::Marker) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use camino::Utf8Path;
 
     use super::*;
@@ -338,9 +350,15 @@ mod tests {
         let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
         for depth in 1..9 {
             let before = format!("*a{}", depth - 1);
-            bomb += &format!("a{depth}: &a{depth} [{}]\n", vec![before; 10].join(", "));
+            let before = vec![before; 10].join(", ");
+            let _ = writeln!(bomb, "a{depth}: &a{depth} [{before}]");
         }
         assert!(read(&bomb).unwrap_err().contains("more than"));
+        let mut ladder = "a0: &a0 x\n".to_owned();
+        for depth in 1..900 {
+            let _ = writeln!(ladder, "a{depth}: &a{depth} [*a{}]", depth - 1);
+        }
+        assert!(read(&ladder).unwrap_err().contains("deep"));
         assert!(read(&"[".repeat(100_000)).is_err());
         assert!(read(&"- ".repeat(100_000)).is_err());
         assert!(read("a: &a [*a]").is_err());

@@ -239,13 +239,16 @@ fn a_key_that_stands_twice_is_a_mistake() {
     assert_snapshot!(of_buildinfo(&texts), @r#"
     ## {"requires": [],
      "requires": []}
-    a/buildinfo.json:2:2: key `requires` stands twice in buildinfo.json (remove one of them)
+    a/buildinfo.json:2:2: key `requires` stands twice in buildinfo.json
+      help: remove one of them
 
     ## {"environment": {"A": "1", "A": "2"}}
-    a/buildinfo.json:1:28: key `A` stands twice in environment (remove one of them)
+    a/buildinfo.json:1:28: key `A` stands twice in environment
+      help: remove one of them
 
     ## {"sources": {"s": {"kind": "git_local", "rel_path": "x"}, "s": {"kind": "git_local", "rel_path": "x"}}}
-    a/buildinfo.json:1:59: key `s` stands twice in sources (remove one of them)
+    a/buildinfo.json:1:59: key `s` stands twice in sources
+      help: remove one of them
     "#);
 }
 

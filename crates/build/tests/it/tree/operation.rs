@@ -71,7 +71,8 @@ fn mistakes_in_units_are_shown_where_they_stand() {
     a/buildinfo.json:1:66: a variable is null, expected a string
 
     ## {"units": {"a.service": {}, "a.service": {}}}
-    a/buildinfo.json:1:29: key `a.service` stands twice in units (remove one of them)
+    a/buildinfo.json:1:29: key `a.service` stands twice in units
+      help: remove one of them
     "#);
 }
 

@@ -69,7 +69,8 @@ fn values_of_a_treeinfo_have_their_types_and_names() {
       help: did you mean `core_package_list`?
 
     ## {"exclude": [], "exclude": []}
-    treeinfo.json:1:17: key `exclude` stands twice in treeinfo.json (remove one of them)
+    treeinfo.json:1:17: key `exclude` stands twice in treeinfo.json
+      help: remove one of them
     "#);
 }
 

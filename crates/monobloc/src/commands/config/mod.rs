@@ -139,7 +139,7 @@ fn read(file: &Utf8Path) -> Result<String, Failure> {
     })?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        let line = error.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let line = error.as_bytes()[..at].split(|byte| *byte == b'\n').count();
         failed(format!("line {line} is not UTF-8"))
     })
 }
