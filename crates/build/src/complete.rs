@@ -56,8 +56,13 @@ impl Complete {
             .map_err(|source| CompleteError::Damaged { list: list.clone(), source })?;
         let mut archives = BTreeMap::new();
         for id in packages {
-            let mut named = [&Variant::Default, variant].map(|variant| cache.archive(&id, variant));
-            let found = named.iter_mut().find(|archive| archive.exists()).map(std::mem::take);
+            let mut found = None;
+            for archive in [&Variant::Default, variant].map(|variant| cache.archive(&id, variant)) {
+                let exists = fs_err::exists(&archive);
+                if exists.map_err(|source| CompleteError::Io { list: list.clone(), source })? {
+                    found = Some(archive);
+                }
+            }
             let Some(archive) = found else {
                 return Err(CompleteError::Gone { tree: tree.to_owned(), id });
             };

@@ -41,7 +41,7 @@ impl Host {
                 return Err(io::Error::other(problem).into());
             }
         }
-        if !store::is_folder(&self.paths.root)? {
+        if !durable::is_folder(&self.paths.root)? {
             return Ok(Uninstalled::default());
         }
         let wait =

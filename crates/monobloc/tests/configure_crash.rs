@@ -34,7 +34,7 @@ impl Site {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let root = Utf8Path::from_path(folder.path()).unwrap().to_owned();
         write_files(
-            &root.join("tree"),
+            &root.join("world/tree"),
             &[
                 ("distribution.toml", "name = \"test\"\nversion = \"1\"\n", 0o644),
                 ("config/parameters.yaml", DECLARATIONS, 0o644),
@@ -50,16 +50,21 @@ impl Site {
         .unwrap();
         write_files(&root.join("kv"), &[("bin/kv", "", 0o755), ("pkginfo.json", "{}", 0o644)])
             .unwrap();
-        fs_err::create_dir_all(root.join("tree/cache/packages/kv")).unwrap();
-        let archive = root.join("tree/cache/packages/kv/kv--1.tar.zst");
+        fs_err::create_dir_all(root.join("world/tree/cache/packages/kv")).unwrap();
+        let archive = root.join("world/tree/cache/packages/kv/kv--1.tar.zst");
         archive::pack(&root.join("kv"), &archive, &PackOptions::default()).unwrap();
-        fs_err::create_dir(root.join("genconf")).unwrap();
+        fs_err::create_dir(root.join("world/genconf")).unwrap();
         Self { _folder: folder, root }
     }
 
-    /// Where everything is that configuring changes.
+    /// The folder whose every change is recorded.
+    fn world(&self) -> Utf8PathBuf {
+        self.root.join("world")
+    }
+
+    /// The part of it in which a cluster is configured.
     fn genconf(&self) -> Utf8PathBuf {
-        self.root.join("genconf")
+        self.world().join("genconf")
     }
 
     /// Writes the configuration with this name in it.
@@ -70,7 +75,7 @@ impl Site {
 
     fn words(&self, genconf: &Utf8Path) -> [String; 5] {
         let config = genconf.join("config.yaml");
-        let tree = self.root.join("tree");
+        let tree = self.root.join("world/tree");
         ["configure", "--tree", tree.as_str(), "--config", config.as_str()].map(str::to_owned)
     }
 
@@ -142,13 +147,13 @@ impl Known {
             site.configure(&genconf);
         }
         site.write(name);
-        let base = Disk::read(&genconf).unwrap();
+        let base = Disk::read(&site.world()).unwrap();
         let quiet = || String::new();
         let before = published(&genconf, &quiet);
         site.configure(&genconf);
         let after = published(&genconf, &quiet);
         assert_ne!(before, after);
-        base.write(&genconf, Roots::Keep).unwrap();
+        base.write(&site.world(), Roots::Keep).unwrap();
         Self { base, before, after }
     }
 
@@ -165,8 +170,7 @@ impl Known {
 fn survives_crashes(before: Option<&str>) {
     let site = Site::new();
     let known = Known::of(&site, before, "new");
-    let genconf = site.genconf();
-    let record = trace::record(&site.program(), &genconf).unwrap();
+    let record = trace::record(&site.program(), &site.world()).unwrap();
     assert!(record.status.success(), "{}", String::from_utf8_lossy(&record.stderr));
     let mut count = 0;
     let place = site.root.join("crashed");
@@ -175,14 +179,14 @@ fn survives_crashes(before: Option<&str>) {
         state.write(&place).unwrap();
         let is_done = state.calls == record.calls.len();
         let says = || format!("{state}\n{}", record.text());
-        let found = published(&place, &says);
+        let found = published(&place.join("genconf"), &says);
         let is_new = found != known.before;
         assert!(is_new || !is_done, "it said that it was done\n{}", says());
     }
     assert!(count > record.calls.len(), "only {count} states");
     // One of them is set right: every other is a state like it.
-    site.configure(&place);
-    assert!(published(&place, &String::new).is_some());
+    site.configure(&place.join("genconf"));
+    assert!(published(&place.join("genconf"), &String::new).is_some());
 }
 
 #[test]
@@ -201,7 +205,7 @@ fn killed_at_any_moment_it_leaves_the_old_bundle_or_the_new_and_a_second_try_end
     let known = Known::of(&site, Some("old"), "new");
     let genconf = site.genconf();
     for n in 0.. {
-        let outcome = trace::kill_at(&site.program(), &genconf, n).unwrap();
+        let outcome = trace::kill_at(&site.program(), &site.world(), n).unwrap();
         let Some(hit) = &outcome.hit else {
             assert!(n > 3, "only {n} calls");
             break;
@@ -212,7 +216,7 @@ fn killed_at_any_moment_it_leaves_the_old_bundle_or_the_new_and_a_second_try_end
         assert_eq!(published(&genconf, &says), known.after, "{}", says());
         let left: Vec<_> = names_below(&genconf.join("serve"));
         assert!(!left.iter().any(|name| name.starts_with(".tmp-")), "{left:?} {}", says());
-        known.base.write(&genconf, Roots::Keep).unwrap();
+        known.base.write(&site.world(), Roots::Keep).unwrap();
     }
 }
 
@@ -227,10 +231,10 @@ fn a_disk_that_is_full_or_broken_at_any_call_is_an_error_and_the_old_bundle_stay
     ] {
         for n in 0.. {
             let program = site.program();
-            let outcome = trace::fail_at(&program, &genconf, n, errno, calls).unwrap();
+            let outcome = trace::fail_at(&program, &site.world(), n, errno, calls).unwrap();
             let Some(hit) = &outcome.hit else {
                 assert!(n > 3, "only {n} calls");
-                known.base.write(&genconf, Roots::Keep).unwrap();
+                known.base.write(&site.world(), Roots::Keep).unwrap();
                 break;
             };
             let stderr = String::from_utf8_lossy(&outcome.stderr);
@@ -243,7 +247,7 @@ fn a_disk_that_is_full_or_broken_at_any_call_is_an_error_and_the_old_bundle_stay
             known.check(published(&genconf, &says), is_done, &says);
             site.configure(&genconf);
             assert_eq!(published(&genconf, &says), known.after, "{}", says());
-            known.base.write(&genconf, Roots::Keep).unwrap();
+            known.base.write(&site.world(), Roots::Keep).unwrap();
         }
     }
 }

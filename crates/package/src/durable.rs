@@ -42,6 +42,15 @@ pub fn create_folders(folder: &Utf8Path) -> io::Result<()> {
     }
 }
 
+/// Whether there is a folder at `path`; what cannot be asked about is an error, not an absence.
+pub fn is_folder(path: &Utf8Path) -> io::Result<bool> {
+    match fs_err::metadata(path) {
+        Ok(found) => Ok(found.is_dir()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Makes a finished temporary file durable under its final name, with mode 0644.
 pub fn persist(file: NamedTempFile, path: &Utf8Path) -> io::Result<()> {
     crate::platform::set_mode(file.path(), 0o644)?;

@@ -135,7 +135,8 @@ impl Load {
 
     fn distribution_file(&mut self, root: &Utf8Path) {
         let file = root.join("distribution.toml");
-        if !file.exists() {
+        // A file that cannot be asked about is read, which says why.
+        if fs_err::exists(&file).is_ok_and(|exists| !exists) {
             self.distribution = Some(Distribution::default());
         } else if let Some((distribution, build_root)) = self.file(&file, distribution::read) {
             self.distribution = Some(distribution);

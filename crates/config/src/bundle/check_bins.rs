@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use package::{PackageId, Sha256};
+use package::{PackageId, Sha256, durable};
 
 use super::compose::{File, Files};
 use super::{BundleError, Genconf, at};
@@ -14,7 +14,7 @@ impl Genconf {
     /// The package of an operator's own checks, if there are any.
     pub(super) fn check_bins(&self) -> Result<Option<(PackageId, Files)>, BundleError> {
         let folder = self.folder.join("check_bins");
-        if !folder.is_dir() {
+        if !durable::is_folder(&folder).map_err(at(&folder))? {
             return Ok(None);
         }
         let mut files = Files::new();
@@ -23,7 +23,7 @@ impl Genconf {
             let name = entry.file_name();
             let name = name.to_string_lossy();
             let path = folder.join(&*name);
-            if !path.is_file() {
+            if durable::is_folder(&path).map_err(at(&path))? {
                 return Err(BundleError::CheckBinsFolder(folder));
             }
             let unusable = |problem: package::path::PathError| BundleError::Key {

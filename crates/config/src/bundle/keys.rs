@@ -39,7 +39,7 @@ impl Genconf {
     /// Who signs if nobody says who: the cluster's own key, made the first time.
     pub fn own_signer(&self, password: Option<String>) -> Result<Signer, BundleError> {
         let path = self.keys().join("cluster.key");
-        if path.exists() {
+        if fs_err::exists(&path).map_err(at(&path))? {
             return Signer::open(&path, password);
         }
         let pair = KeyPair::generate(password.clone())?;

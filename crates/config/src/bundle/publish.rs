@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use package::archive::{self, PackOptions};
+use package::archive::{self, PackOptions, UnpackOptions};
 use package::bundle::{self, BUNDLE, Bundle, BundleFile, LATEST, Latest, SIGNATURE};
 use package::durable::{self, Staging};
 use package::path::PackagePath;
@@ -46,7 +46,7 @@ impl Genconf {
         let serve = self.serve();
         durable::create_folders(&serve).map_err(at(&serve))?;
         let _lock = self.lock(job.cancel)?;
-        durable::sweep(&serve).map_err(at(&serve))?;
+        sweep(&serve, 2)?;
         self.refuse_foreign()?;
         let composed = self.compose(job)?;
         let staging = Staging::within(&serve).map_err(at(&serve))?;
@@ -59,8 +59,8 @@ impl Genconf {
         fill_sets(job, &composed, &mut bundle);
         let bytes = bundle.to_json();
         let id = Bundle::id(&bytes);
-        self.put_bundle(job, &id, &bytes, own, &staging)?;
-        let (sequence, unchanged) = self.put_latest(job, &id, &staging)?;
+        self.put_bundle(job, &id, &bytes, own)?;
+        let (sequence, unchanged) = self.put_latest(job, &id)?;
         Ok(Published {
             bundle: id,
             configuration: composed.configuration,
@@ -129,18 +129,16 @@ impl Genconf {
             let folder = staging.path().join(id.to_string());
             write_files(&folder, files).map_err(at(&folder))?;
             let name = format!("{id}.tar.zst");
-            let archive = staging.path().join(&name);
             let options =
                 PackOptions { mtime: FILE_TIME, cancel: job.cancel.clone(), ..Default::default() };
-            let manifest = archive::pack(&folder, &archive, &options)?.digest();
+            let manifest = archive::scan(&folder, job.cancel)?.digest();
             let path = served(&format!("{}{name}", bundle::package_folder(id)))?;
             let target = self.serve().join(path.as_str());
             // The same content packed by another version of this program may have other bytes: those
             // that were published under this name stay.
-            let known = archive::read_manifest(&target);
-            if !known.is_ok_and(|(_, known)| known.digest() == manifest) {
-                durable::create_folders(parent(&target)).map_err(at(&target))?;
-                durable::rename(&archive, &target).map_err(at(&target))?;
+            let expected = UnpackOptions { expected: Some(manifest), ..Default::default() };
+            if archive::verify(&target, &expected).is_err() {
+                archive::pack(&folder, &target, &options)?;
             }
             bundle.files.insert(path, described(&target).map_err(at(&target))?);
             bundle.manifests.insert(id.clone(), manifest);
@@ -223,7 +221,6 @@ impl Genconf {
         id: &Sha256,
         bytes: &[u8],
         mut own: BTreeMap<&'static str, Vec<u8>>,
-        staging: &Staging,
     ) -> Result<(), BundleError> {
         let distribution = &job.release.distribution.name;
         let signature_name = format!("{BUNDLE}{SIGNATURE}");
@@ -239,19 +236,13 @@ impl Genconf {
             return durable::write(&path, signature.as_bytes()).map_err(at(&path));
         }
         own.insert(BUNDLE, bytes.to_vec());
-        let folder = staging.path().join("bundle");
         let all = own.iter().map(|(name, content)| (*name, content.as_slice()));
         let all = all.chain([(signature_name.as_str(), signature.as_bytes())]);
-        put_folder(&folder, all, &target)
+        put_folder(&target, all, None)
     }
 
     /// Says that this bundle is the latest, unless that is what was said last.
-    fn put_latest(
-        &self,
-        job: &Job<'_>,
-        id: &Sha256,
-        staging: &Staging,
-    ) -> Result<(u64, bool), BundleError> {
+    fn put_latest(&self, job: &Job<'_>, id: &Sha256) -> Result<(u64, bool), BundleError> {
         let serve = self.serve();
         let known = self.latest()?;
         let distribution = &job.release.distribution;
@@ -269,17 +260,10 @@ impl Genconf {
         let latest = Latest::new(distribution, sequence, *id, job.expires);
         let content = latest.to_json();
         let signature = job.signer.key.sign_document(LATEST, &content, &distribution.name)?;
-        let folder = staging.path().join("publication");
         let name = format!("{PUBLICATIONS}/{sequence}");
         let files = [(LATEST, content.as_slice()), (signature_name.as_str(), signature.as_bytes())];
-        fs_err::create_dir_all(&folder).map_err(at(&folder))?;
-        let link = folder.join("bundle");
-        platform::replace_link(&link, &format!("../../{}", Bundle::folder(id)))
-            .map_err(at(&link))?;
-        let target = serve.join(&name);
-        // A number that was given and never published may be in the way.
-        durable::remove_tree(&target).map_err(at(&target))?;
-        put_folder(&folder, files, &target)?;
+        let link = format!("../../{}", Bundle::folder(id));
+        put_folder(&serve.join(&name), files, Some(("bundle", &link)))?;
         for name in fixed_names() {
             let within = if name.starts_with(LATEST) { "" } else { "bundle/" };
             let link = serve.join(name);
@@ -339,6 +323,20 @@ impl Genconf {
         fs_err::File::open(&aside).and_then(|file| file.sync_all()).map_err(at(&aside))?;
         durable::rename(&aside, &target).map_err(at(&target))
     }
+}
+
+/// Removes what a run that was killed did not finish, also so many levels below.
+fn sweep(folder: &Utf8Path, levels: usize) -> Result<(), BundleError> {
+    durable::sweep(folder).map_err(at(folder))?;
+    if levels > 0 {
+        for entry in folder.read_dir_utf8().map_err(at(folder))? {
+            let entry = entry.map_err(at(folder))?;
+            if entry.file_type().map_err(at(folder))?.is_dir() {
+                sweep(entry.path(), levels - 1)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether the signature at `path` is one that this signer made for `content`.
@@ -411,20 +409,25 @@ fn parent(path: &Utf8Path) -> &Utf8Path {
     path.parent().unwrap_or(path)
 }
 
-/// Writes files to a folder and gives that its name when it is complete.
+/// Writes files and a link to a folder beside `target` that gets its name when it is complete.
 fn put_folder<'f>(
-    folder: &Utf8Path,
-    files: impl IntoIterator<Item = (&'f str, &'f [u8])>,
     target: &Utf8Path,
+    files: impl IntoIterator<Item = (&'f str, &'f [u8])>,
+    link: Option<(&str, &str)>,
 ) -> Result<(), BundleError> {
+    durable::create_folders(parent(target)).map_err(at(target))?;
+    let staging = Staging::of(target).map_err(at(target))?;
     for (name, content) in files {
-        let path = folder.join(name);
+        let path = staging.path().join(name);
         durable::write(&path, content).map_err(at(&path))?;
     }
-    // What is there and not this one is not complete, or not ours.
+    if let Some((name, to)) = link {
+        let path = staging.path().join(name);
+        platform::replace_link(&path, to).map_err(at(&path))?;
+    }
+    // What has the name was never complete, or is damaged.
     durable::remove_tree(target).map_err(at(target))?;
-    durable::create_folders(parent(target)).map_err(at(target))?;
-    durable::rename(folder, target).map_err(at(target))
+    durable::rename(staging.path(), target).map_err(at(target))
 }
 
 fn write_files(folder: &Utf8Path, files: &Files) -> io::Result<()> {

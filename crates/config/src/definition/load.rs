@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use camino::{Utf8Path, Utf8PathBuf};
 use indexmap::IndexMap;
 use package::diagnostic::{Diagnostic, Place, Severity};
+use package::durable;
 use package::document::{Fields, Node, Reader};
 use package::path::PackagePath;
 
@@ -58,7 +59,7 @@ impl Definition {
         let folder = tree.join(FOLDER);
         let mut loader = Loader::default();
         let mut own = Vec::new();
-        if folder.is_dir() {
+        if is_folder(&folder)? {
             for name in names(&folder)? {
                 if Utf8Path::new(&name).extension() == Some("yaml") {
                     let text = read(&folder.join(&name))?;
@@ -132,14 +133,14 @@ impl Loader {
     }
 
     fn files_below(&mut self, folder: &Utf8Path, prefix: &str) -> Result<(), DefinitionError> {
-        if !folder.is_dir() {
+        if !is_folder(folder)? {
             return Ok(());
         }
         for name in names(folder)? {
             let at = folder.join(&name);
             let path = format!("{prefix}{name}");
             let file = Utf8Path::new(FOLDER).join(FILES).join(&path);
-            if at.is_dir() {
+            if is_folder(&at)? {
                 self.files_below(&at, &format!("{path}/"))?;
                 continue;
             }
@@ -530,6 +531,10 @@ fn place_of(source: &str, name: &str) -> Place {
     let found = word.ok().and_then(|word| word.find(source));
     let (start, end) = found.map_or((0, 0), |found| (found.start(), found.end()));
     Place::of(source, start, end)
+}
+
+fn is_folder(path: &Utf8Path) -> Result<bool, DefinitionError> {
+    durable::is_folder(path).map_err(|source| DefinitionError::Io { path: path.to_owned(), source })
 }
 
 fn names(folder: &Utf8Path) -> Result<Vec<String>, DefinitionError> {

@@ -117,7 +117,7 @@ fn write(folder: &Utf8Path, files: &MadeFiles) -> io::Result<()> {
         let above: Vec<_> = std::iter::successors(path.parent(), PackagePath::parent).collect();
         for above in above.iter().rev() {
             let above = folder.join(above.as_str());
-            if !store::is_folder(&above)? {
+            if !durable::is_folder(&above)? {
                 fs_err::create_dir(&above)?;
                 platform::set_mode(&above, 0o755)?;
             }

@@ -164,7 +164,7 @@ impl Store {
 
     /// Removes downloads that nobody went on with.
     pub(crate) fn forget_downloads(&self) -> io::Result<()> {
-        if !is_folder(&self.folder)? {
+        if !durable::is_folder(&self.folder)? {
             return Ok(());
         }
         let Some(_alone) = Lock::try_take(&self.folder.join(LOCK))? else {
@@ -208,15 +208,6 @@ impl Store {
 const LOCK: &str = ".lock";
 /// With the id: held by the one who adds that package.
 const PACKAGE_LOCK: &str = ".lock-";
-
-/// Whether there is a folder at `path`; one that cannot be asked about is an error, not an absence.
-pub(crate) fn is_folder(path: &Utf8Path) -> io::Result<bool> {
-    match fs_err::metadata(path) {
-        Ok(found) => Ok(found.is_dir()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(error),
-    }
-}
 
 /// The names in a folder; none where there is no folder.
 pub(crate) fn entries(folder: &Utf8Path) -> io::Result<Vec<String>> {

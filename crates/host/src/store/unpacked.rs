@@ -8,7 +8,9 @@ use package::pkginfo::{BUILDINFO, PKGINFO, PkgInfo};
 use package::{PackageId, Sha256};
 use serde_json::Value;
 
-use super::{MADE_MANIFEST, StoreError, is_folder};
+use package::durable::is_folder;
+
+use super::{MADE_MANIFEST, StoreError};
 
 /// What a package says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

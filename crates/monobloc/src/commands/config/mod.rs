@@ -15,6 +15,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use config::definition::DefinitionError;
 use config::{Definition, Input, Resolution};
 use package::distribution::Distribution;
+use package::durable;
 
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
@@ -97,7 +98,7 @@ impl Declared {
     /// Reads what the tree declares.
     pub(crate) fn load(arguments: &TreeArgs) -> Result<Self, Failure> {
         let tree = &arguments.tree;
-        if !tree.is_dir() {
+        if !durable::is_folder(tree)? {
             return Err(Failure::usage(format!("`{tree}` is not a folder"))
                 .hint("`--tree` names the folder of the tree that declares the parameters"));
         }
