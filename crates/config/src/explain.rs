@@ -113,6 +113,7 @@ pub struct Way {
 
 /// What is declared of a value that somebody can set.
 #[derive(Debug, Clone, Serialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is declared for itself")]
 pub struct Settable {
     /// Whether it must be set.
     pub required: bool,

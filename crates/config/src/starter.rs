@@ -27,9 +27,10 @@ impl Parameter {
         let text = text.trim();
         let is_json = text.starts_with(['[', '{']);
         let value = if self.kind.base == Type::List && !is_json {
-            let items: Vec<&str> = match text.contains(',') {
-                true => text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect(),
-                false => text.split_whitespace().collect(),
+            let items: Vec<&str> = if text.contains(',') {
+                text.split(',').map(str::trim).filter(|item| !item.is_empty()).collect()
+            } else {
+                text.split_whitespace().collect()
             };
             Json::from(items)
         } else {
@@ -54,7 +55,7 @@ impl Definition {
     /// A file with these answers in it. What must be set and has none stands there with its example;
     /// the rest is commented out, under the condition that it needs.
     pub fn starter(&self, answers: &BTreeMap<String, String>) -> String {
-        let mut sections: IndexMap<Option<&str>, [Vec<(&str, &Parameter)>; 2]> = IndexMap::new();
+        let mut sections: IndexMap<Option<&str>, [Section<'_>; 2]> = IndexMap::new();
         sections.entry(None).or_default();
         for (name, setters) in &self.setters {
             for setter in setters {
@@ -85,6 +86,9 @@ impl Definition {
         text
     }
 }
+
+/// Parameters that stand together.
+type Section<'d> = Vec<(&'d str, &'d Parameter)>;
 
 struct Writer<'a> {
     answers: &'a BTreeMap<String, String>,
@@ -156,5 +160,5 @@ fn flags(parameter: &Parameter) -> String {
         (parameter.late, "Can be late: known only on the hosts."),
     ];
     let flags = flags.iter().filter(|(holds, _)| *holds);
-    flags.map(|(_, words)| format!(" {words}")).collect()
+    flags.flat_map(|(_, words)| [" ", words]).collect()
 }

@@ -231,7 +231,8 @@ impl Host {
     /// Leaves nothing of a plan that failed, and says why it did.
     fn give_up(&self, plan: &Plan, error: &ExecuteError, job: &Job<'_>) {
         if let Some(layout) = plan.layout()
-            && store::is_folder(&self.paths.generation(layout.generation.number)).unwrap_or(true)
+            && package::durable::is_folder(&self.paths.generation(layout.generation.number))
+                .unwrap_or(true)
             && let Err(error) = generation::discard(&self.paths, layout.generation.number)
         {
             // The next one who comes cleans up.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use camino::{Utf8Path, Utf8PathBuf};
 use indexmap::IndexMap;
 use package::diagnostic::{Diagnostic, Place, Severity};
-use package::durable;
 use package::document::{Fields, Node, Reader};
+use package::durable;
 use package::path::PackagePath;
 
 use super::{Computed, Default, Definition, DefinitionError, How, Parameter, Rule, Scope};

@@ -28,10 +28,8 @@ fn add(changes: &[Change], depth: usize, lines: &mut Vec<String>) {
             Some(Shown::Late) => "late".to_owned(),
             Some(Shown::Value(value)) => value.to_string(),
         };
-        let because = match change.because.is_empty() {
-            true => String::new(),
-            false => format!(" because of {}", change.because.join(", ")),
-        };
+        let because = change.because.join(", ");
+        let because = if because.is_empty() { because } else { format!(" because of {because}") };
         let hosts = if change.for_hosts { "" } else { ", hosts unaffected" };
         lines.push(format!(
             "{}{:?} {} {} → {}: {:?}{hosts}{because}",

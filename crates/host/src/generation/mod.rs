@@ -119,7 +119,7 @@ impl Generation {
                 Ok(found)
             }
             Err(source) if source.kind() == io::ErrorKind::NotFound => {
-                Err(if durable::is_folder(&folder)? {
+                Err(if package::durable::is_folder(&folder)? {
                     GenerationError::Incomplete { number, source }
                 } else {
                     GenerationError::NotFound(number)

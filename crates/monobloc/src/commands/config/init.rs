@@ -50,10 +50,7 @@ pub(super) fn run(
         return Err(exists(file));
     }
     let asks = context.interactive && !output.is_json() && io::stdin().is_terminal();
-    let answers = match asks {
-        true => ask(context, &declared, file, output)?,
-        false => BTreeMap::new(),
-    };
+    let answers = if asks { ask(context, &declared, file, output)? } else { BTreeMap::new() };
     let text = declared.definition.starter(&answers);
     if let Some(folder) = file.parent().filter(|folder| !folder.as_str().is_empty()) {
         durable::create_folders(folder)?;
@@ -121,10 +118,10 @@ fn check(
     text: &str,
 ) -> Result<Value, Vec<String>> {
     let parameter = question.parameter;
-    let value = parameter.answer(text).map_err(|message| match parameter.secret {
-        true => vec![format!("expected {}", parameter.kind.describe())],
-        false => vec![message],
-    })?;
+    let hidden = || format!("expected {}", parameter.kind.describe());
+    let value = parameter
+        .answer(text)
+        .map_err(|message| vec![if parameter.secret { hidden() } else { message }])?;
     let mut values = values.clone();
     values.insert(question.name.to_owned(), value.clone());
     let resolution = declared.resolve_text(file, &json!(values).to_string());
