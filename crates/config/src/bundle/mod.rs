@@ -123,7 +123,7 @@ pub struct Published {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum BundleError {
-    #[error("cannot write `{path}`")]
+    #[error("cannot use `{path}`")]
     Io { path: Utf8PathBuf, source: io::Error },
     #[error(transparent)]
     Cancelled(#[from] Cancelled),
@@ -177,7 +177,7 @@ impl Genconf {
     }
 }
 
-/// Says which file could not be written.
+/// Says which file could not be read or written.
 fn at(path: &Utf8Path) -> impl FnOnce(io::Error) -> BundleError {
     let path = path.to_owned();
     move |source| BundleError::Io { path, source }

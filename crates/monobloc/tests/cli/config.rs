@@ -120,13 +120,27 @@ fn every_mistake_is_shown_at_once() {
     exit: 1
     --- stdout
     --- stderr
+    error: `servers[1]`: expected an IPv4 address, found `ten`
+     --> genconf/config.yaml:3:21
+      |
+    3 | servers: [10.0.0.1, ten]
+      |                     ^^^
+
+    error: unknown key `wrokers`
+     --> genconf/config.yaml:4:1
+      |
+    4 | wrokers: …
+      | ^^^^^^^
+      |
+      = help: did you mean `workers`?
+
     error: `zone`: expected a text, found nothing
      --> genconf/config.yaml:5:1
       |
     5 | zone:
       | ^^^^
       |
-      = help: give it a value, or remove the line; `""` is an empty text
+      = help: give it a value, or remove it; `""` is an empty text
 
     error: `ssh_port`: expected a port from 1 to 65535, found `99999`
      --> genconf/config.yaml:6:11
@@ -140,24 +154,10 @@ fn every_mistake_is_shown_at_once() {
     7 | pool: 3
       |       ^
       |
-      = help: remove `pool`: it is threads + 1
+      = help: remove `pool`: it follows from `threads`
 
-    error: `servers[1]`: expected an IPv4 address, found `ten`
-     --> genconf/config.yaml:3:21
-      |
-    3 | servers: [10.0.0.1, ten]
-      |                     ^^^
-
-    error: `password` must be set: What the servers want to hear
+    error: `password` must be set when `storage == "shared"`: what the servers want to hear
     --> genconf/config.yaml
-
-    error: unknown key `wrokers`
-     --> genconf/config.yaml:4:1
-      |
-    4 | wrokers: …
-      | ^^^^^^^
-      |
-      = help: did you mean `workers`?
 
     error: `genconf/config.yaml` has 6 mistakes
     "#);
@@ -200,7 +200,7 @@ fn programs_get_the_status_object_of_the_reference_and_every_place() {
           "keys": [
             "password"
           ],
-          "message": "`password` must be set: What the servers want to hear",
+          "message": "`password` must be set when `storage == \"shared\"`: what the servers want to hear",
           "help": null
         }
       ]

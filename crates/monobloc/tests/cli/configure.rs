@@ -112,13 +112,13 @@ fn a_cluster_is_configured_once_and_again_changes_nothing() {
       "sequence": [NUMBER],
       "unchanged": true,
       "files": 6,
-      "bytes": 3298,
+      "bytes": [SIZE],
       "secrets": [
-        "test-config-secrets-master--setup_eb4eb2579deeb19d08bb59d5f3ff6851e9c664d9"
+        "test-config-secrets-master--setup_[HASH]"
       ],
       "late": null,
       "serve": "genconf/serve",
-      "public_key": "[KEY]",
+      "public_key": "RWSr4Z4UWZNbpV61mBGvodP6F4Ky0u1c3LBG4vM9XMqL4D4cwmEtdUUq",
       "removed": null
     }
     --- stderr
@@ -170,7 +170,7 @@ fn mistakes_stop_it_and_nothing_is_made() {
     exit: 1
     --- stdout
     --- stderr
-    error: cannot write `none.key`: failed to open file `none.key`: No such file or directory (os error 2)
+    error: cannot use `none.key`: failed to open file `none.key`: No such file or directory (os error 2)
     ");
 }
 

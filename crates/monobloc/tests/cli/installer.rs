@@ -64,13 +64,17 @@ fn an_empty_password_is_refused() {
     error: the password is empty
     ");
     let output = with_input(env.monobloc(&["--hash-password"]), "\n");
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(output.stdout.is_empty(), "{output:?}");
     assert_snapshot!(show(&mut env.monobloc(&["--hash-password=x", "build"])), @"
     exit: 2
     --- stdout
     --- stderr
-    error: `--hash-password` goes with no command
+    error: unexpected argument 'build' found
+
+    Usage: monobloc [OPTIONS]
+
+    For more information, try '--help'.
     ");
 }
 

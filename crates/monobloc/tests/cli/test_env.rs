@@ -37,6 +37,8 @@ impl TestEnv {
             (folder.as_str(), "[TEMP]"),
             (r"\b[0-9a-f]{64}\b", "[DIGEST]"),
             (r"\b[0-9a-f]{40}\b", "[HASH]"),
+            (r"setup_[0-9a-f]{40}", "setup_[HASH]"),
+            (r#""bytes": \d+"#, r#""bytes": [SIZE]"#),
             (r"\b\d+(\.\d+)? ([KM]iB|B)\b", "[SIZE]"),
             (r#"_bytes": \d+"#, r#"_bytes": [SIZE]"#),
             (r" +\d+ buildinfo\.full\.json", "       [SIZE] buildinfo.full.json"),
