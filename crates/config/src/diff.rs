@@ -64,7 +64,7 @@ pub enum Effect {
     Harmless,
     /// Services restart.
     Restart,
-    /// It is refused.
+    /// A cluster that is installed cannot follow it.
     Immutable,
 }
 

@@ -1,6 +1,6 @@
 //! Small expressions, in the language of the templates: conditions, computed values, rules.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -116,6 +116,11 @@ fn environment(folder: &Utf8Path) -> Environment<'static> {
         bytes_of(&text).ok_or_else(|| failed(format!("`{text}` is not a size")))
     });
     environment.add_filter("without_port", |text: String| without_port(&text).to_owned());
+    environment.add_filter("intersect", |one: Serde<Vec<Json>>, other: Serde<Vec<Json>>| {
+        let other: HashSet<Json> = other.0.into_iter().collect();
+        let both: Vec<Json> = one.0.into_iter().filter(|item| other.contains(item)).collect();
+        Value::from(Serde(both))
+    });
     environment.add_filter("merge", |one: Serde<Json>, other: Serde<Json>| {
         Value::from(Serde(merge(one.0, other.0)))
     });

@@ -98,20 +98,15 @@ fn file(
     let none = BTreeSet::new();
     let asked = template.when.as_ref().map_or(&none, |when| &when.names);
     let mut values: BTreeMap<&str, Value> = BTreeMap::new();
-    let (mut secret, mut late) = (false, Vec::new());
+    let (mut secret, mut touches_secret, mut late) = (false, false, Vec::new());
     for name in template.names.union(asked) {
         if let Some(fact) = resolution.facts.get(name.as_str()) {
             values.insert(name, Value::from(Serde(fact)));
             continue;
         }
         match resolution.states.get(name) {
-            Some(State::Known(known)) if known.scope == Scope::Controller => {
-                return Err(failed(
-                    format!("`{name}` is not for hosts, but this file uses it"),
-                    None,
-                ));
-            }
             Some(State::Known(known)) => {
+                touches_secret |= known.secret;
                 secret |= known.secret && template.names.contains(name);
                 values.insert(name, Value::from(Serde(&known.value)));
             }
@@ -133,6 +128,7 @@ fn file(
     match is_made(resolution, template, &known, &context) {
         Ok(true) => {}
         Ok(false) => return Ok(None),
+        Err(_) if touches_secret => return Err(failed(hidden(path), None)),
         Err(message) => return Err(failed(message, None)),
     }
     let rendered = environment
@@ -141,7 +137,12 @@ fn file(
     let text = rendered.map_err(|error| {
         let range = error.range();
         let place = range.map(|range| Place::of(&template.source, range.start, range.end));
-        failed(format!("cannot make `{path}`: {}", message_of(&error)), place)
+        let message = if touches_secret {
+            hidden(path)
+        } else {
+            format!("cannot make `{path}`: {}", message_of(&error))
+        };
+        failed(message, place)
     })?;
     late.retain(|name| text.contains(&placeholder(name)));
     let audience = match (secret, late.is_empty()) {
@@ -154,6 +155,11 @@ fn file(
     };
     let mode = if secret { template.mode & 0o500 | 0o400 } else { template.mode };
     Ok(Some(Rendered { content: text, mode, audience }))
+}
+
+/// What is said where the reason may quote a secret.
+fn hidden(path: &PackagePath) -> String {
+    format!("cannot make `{path}`: its template fails with a secret")
 }
 
 /// Whether a file is made, as things are; of what does not exist nothing can be said.

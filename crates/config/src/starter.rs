@@ -74,7 +74,7 @@ impl Definition {
                 }
                 Some(when) => {
                     let both: Vec<_> = required.iter().chain(optional).copied().collect();
-                    writer.section(&format!("Only when {when}"), &both, false);
+                    writer.section(&format!("Only when {}", one_line(when)), &both, false);
                 }
             }
         }
@@ -117,12 +117,16 @@ impl<'a> Writer<'a> {
         for line in parameter.description.lines() {
             let _ = writeln!(self.text, "{}", format!("# {line}").trim_end());
         }
-        let _ =
-            writeln!(self.text, "# Expected: {}.{}", parameter.kind.describe(), flags(parameter));
+        let _ = writeln!(
+            self.text,
+            "# Expected: {}.{}",
+            one_line(&parameter.kind.describe()),
+            flags(parameter)
+        );
         let default = match &parameter.default {
             Default::Value(value) => Some(value),
             Default::From(from) => {
-                let _ = writeln!(self.text, "# Without it: {}", from.text);
+                let _ = writeln!(self.text, "# Without it: {}", one_line(&from.text));
                 None
             }
             Default::Required => None,
@@ -149,6 +153,11 @@ impl<'a> Writer<'a> {
             }
         }
     }
+}
+
+/// What was declared over several lines, in one.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// What else is worth knowing before somebody sets it.

@@ -179,14 +179,14 @@ fn survives_crashes(before: Option<&str>) {
         state.write(&place).unwrap();
         let is_done = state.calls == record.calls.len();
         let says = || format!("{state}\n{}", record.text());
-        let found = published(&place.join("genconf"), &says);
-        let is_new = found != known.before;
-        assert!(is_new || !is_done, "it said that it was done\n{}", says());
+        known.check(published(&place.join("genconf"), &says), is_done, &says);
+        // Each tenth of them is set right.
+        if count % 10 == 0 {
+            site.configure(&place.join("genconf"));
+            known.check(published(&place.join("genconf"), &says), true, &says);
+        }
     }
     assert!(count > record.calls.len(), "only {count} states");
-    // One of them is set right: every other is a state like it.
-    site.configure(&place.join("genconf"));
-    assert!(published(&place.join("genconf"), &String::new).is_some());
 }
 
 #[test]

@@ -11,6 +11,9 @@ use crate::path::{PackagePath, PathError};
 /// The name of the file inside a package; always the first entry of an archive.
 pub const MANIFEST: &str = "manifest.json";
 
+/// The name of a manifest that a host made of what arrived without one.
+pub const UNVERIFIED: &str = "manifest.unverified.json";
+
 /// The version of the format that this program writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
 

@@ -10,10 +10,12 @@ use age::secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Sha256;
+use crate::distribution::Distribution;
 use crate::id::{PackageId, PackageName, UserName};
 use crate::json;
-use crate::manifest::Mode;
+use crate::manifest::{MANIFEST, Mode, UNVERIFIED};
 use crate::path::PackagePath;
+use crate::pkginfo::{BUILDINFO, PKGINFO};
 use crate::versioned;
 
 /// The version of the document that this program writes, and the newest that it reads.
@@ -22,6 +24,9 @@ const FORMAT: u32 = 1;
 const SIZE_MAX_BYTES: u64 = 16 << 20;
 /// How many digits of a digest are in the version of a package.
 const VERSION_DIGITS: usize = 40;
+
+/// The file that a host puts the salt into, in the package that it makes.
+pub const SALT: &str = "secrets.salt";
 
 /// The key of a role: whoever has it can read that role's secrets. It never shows itself.
 #[derive(Clone)]
@@ -118,9 +123,23 @@ impl Secrets {
         id.parse().expect("a name, and a version of letters and digits")
     }
 
+    /// Why a secret cannot have this path in a package of `distribution`; `None` if it can.
+    pub fn path_problem(path: &PackagePath, distribution: &Distribution) -> Option<&'static str> {
+        let top = path.components().next().unwrap_or_default();
+        if [MANIFEST, UNVERIFIED, SALT].contains(&top) {
+            return Some("this program keeps the name for itself");
+        }
+        let is_copied =
+            [PKGINFO, BUILDINFO].contains(&top) || top.starts_with(&distribution.units_folder());
+        is_copied.then_some("it is copied to where everybody reads it, so no secret can be in it")
+    }
+
     /// Encrypts them so that each of `recipients` can read them. Twice the same gives other bytes.
     pub fn seal(&self, recipients: &[Recipient]) -> Result<Vec<u8>, SecretError> {
         let failed = |error: &dyn fmt::Display| SecretError::Encrypt(error.to_string());
+        if self.to_json().len() as u64 > SIZE_MAX_BYTES {
+            return Err(SecretError::TooLarge);
+        }
         let to = recipients.iter().map(|recipient| &recipient.0 as &dyn age::Recipient);
         let encryptor = age::Encryptor::with_recipients(to).map_err(|error| failed(&error))?;
         let mut sealed = Vec::new();

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use package::manifest::MANIFEST;
+use package::pkginfo::{PKGINFO, PkgInfo};
 use package::{PackageId, Sha256, durable};
 
 use super::compose::{File, Files};
@@ -30,9 +32,16 @@ impl Genconf {
                 path: path.clone(),
                 problem: problem.to_string(),
             };
+            if [MANIFEST, PKGINFO].contains(&&*name) {
+                let problem = "a check cannot have this name".to_owned();
+                return Err(BundleError::Key { path, problem });
+            }
             let content = fs_err::read(&path).map_err(at(&path))?;
             files.insert(name.parse().map_err(unusable)?, File { content, mode: 0o755 });
         }
+        let info = PkgInfo { configuration: true, ..PkgInfo::default() };
+        let content = package::json::pretty(&info).into_bytes();
+        files.insert(PKGINFO.parse().expect("a plain path"), File { content, mode: 0o644 });
         let digests: BTreeMap<&str, Sha256> =
             files.iter().map(|(path, file)| (path.as_str(), Sha256::of(&file.content))).collect();
         let digest = Sha256::of(package::json::pretty(&digests).as_bytes()).to_string();

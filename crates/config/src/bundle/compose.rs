@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use package::id::{PackageName, RoleName};
-use package::manifest::{MANIFEST, Mode};
+use package::manifest::{MANIFEST, Mode, UNVERIFIED};
 use package::path::PackagePath;
 use package::pkginfo::{PKGINFO, PkgInfo};
 use package::secret::{SecretFile, Secrets};
@@ -15,6 +15,8 @@ use crate::render::{Audience, Rendered};
 use crate::resolve::Origin;
 use crate::yaml;
 
+/// What somebody set, in the configuration package.
+const USER: &str = "etc/user.config.yaml";
 /// How many digits of a digest name a configuration.
 const ID_DIGITS: usize = 40;
 /// Which kind of installation late values are for; there is one.
@@ -52,9 +54,8 @@ impl Genconf {
         let (mut plain, mut late) = (BTreeMap::new(), BTreeMap::new());
         let mut secret: BTreeMap<Group, BTreeMap<PackagePath, SecretFile>> = BTreeMap::new();
         for (path, Rendered { content, mode, audience }) in &job.files {
-            if path.as_str() == MANIFEST {
-                let problem = "this program keeps the name for itself".to_owned();
-                return Err(BundleError::File { path: path.clone(), problem });
+            if let Some(problem) = problem(job, path, audience) {
+                return Err(BundleError::File { path: path.clone(), problem: problem.to_owned() });
             }
             let content = content.clone();
             match audience {
@@ -99,9 +100,9 @@ impl Genconf {
             set.push_str("{}\n");
         }
         let expanded = json::pretty(&values);
-        for (path, text) in [("etc/user.config.yaml", set), (EXPANDED, expanded)] {
+        for (path, text) in [(USER, set), (EXPANDED, expanded)] {
             let path = path.parse().expect("a plain path");
-            files.entry(path).or_insert(File { content: text.into_bytes(), mode: 0o644 });
+            files.insert(path, File { content: text.into_bytes(), mode: 0o644 });
         }
     }
 
@@ -158,6 +159,20 @@ impl Genconf {
         });
         let digest = Sha256::of(json::pretty(&identity).as_bytes()).to_string();
         Ok(digest[..ID_DIGITS].to_owned())
+    }
+}
+
+/// Why a file cannot be made at this path; `None` if it can.
+fn problem(job: &Job<'_>, path: &PackagePath, audience: &Audience) -> Option<&'static str> {
+    let top = path.components().next().unwrap_or_default();
+    let reserved =
+        [MANIFEST, UNVERIFIED].contains(&top) || [USER, EXPANDED].contains(&path.as_str());
+    let is_info = path.as_str() == PKGINFO;
+    match audience {
+        _ if reserved => Some("this program keeps the name for itself"),
+        Audience::Owner(_) => Secrets::path_problem(path, &job.release.distribution),
+        Audience::Late if is_info => Some("it must be known before a host is"),
+        Audience::Everybody | Audience::Late => None,
     }
 }
 

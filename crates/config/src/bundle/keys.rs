@@ -6,7 +6,7 @@ use std::io;
 use camino::{Utf8Path, Utf8PathBuf};
 use package::digest::Hasher;
 use package::secret::RoleKey;
-use package::sign::{KeyPair, SecretKey, SignatureError};
+use package::sign::{KeyPair, PublicKey, SecretKey, SignatureError};
 use package::{Sha256, durable};
 
 use super::{BundleError, Genconf, at};
@@ -16,21 +16,21 @@ use crate::platform;
 #[derive(Debug)]
 pub struct Signer {
     pub(super) key: SecretKey,
-    /// The public half, if it is known: what hosts pin.
-    pub public: Option<String>,
+    /// The public half: what hosts pin.
+    pub public: PublicKey,
     /// Where a key lies that was made for this.
     pub made: Option<Utf8PathBuf>,
 }
 
 impl Signer {
-    /// Who signs with the key file at `path`; the file of the public half may lie beside it.
+    /// Who signs with the key file at `path`.
     pub fn open(path: &Utf8Path, password: Option<String>) -> Result<Self, BundleError> {
         let text = fs_err::read_to_string(path).map_err(at(path))?;
         let key = SecretKey::parse(&text, password).map_err(|error| match error {
             SignatureError::Password => BundleError::Sign(error),
             error => BundleError::Key { path: path.to_owned(), problem: error.to_string() },
         })?;
-        let public = fs_err::read_to_string(path.with_extension("pub")).ok();
+        let public = key.public()?;
         Ok(Self { key, public, made: None })
     }
 }
@@ -39,16 +39,23 @@ impl Genconf {
     /// Who signs if nobody says who: the cluster's own key, made the first time.
     pub fn own_signer(&self, password: Option<String>) -> Result<Signer, BundleError> {
         let path = self.keys().join("cluster.key");
-        if fs_err::exists(&path).map_err(at(&path))? {
-            return Signer::open(&path, password);
+        let is_new = !fs_err::exists(&path).map_err(at(&path))?;
+        if is_new {
+            self.make_keys_folder()?;
+            let secret = KeyPair::generate(password.clone())?.secret;
+            match durable::create_private(&path, secret.as_bytes()) {
+                // Somebody else made one at the same time: that is the one.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => made.map_err(at(&path))?,
+            }
         }
-        let pair = KeyPair::generate(password.clone())?;
-        // The public half first: a secret key without it would be used and never told to hosts.
+        let signer = Signer::open(&path, password)?;
         let public = path.with_extension("pub");
-        self.make_keys_folder()?;
-        durable::write(&public, pair.public.as_bytes()).map_err(at(&public))?;
-        durable::create_private(&path, pair.secret.as_bytes()).map_err(at(&path))?;
-        Ok(Signer { made: Some(path.clone()), ..Signer::open(&path, password)? })
+        let text = format!("untrusted comment: the key of the cluster\n{}\n", signer.public);
+        if !fs_err::read_to_string(&public).is_ok_and(|known| known == text) {
+            durable::write(&public, text.as_bytes()).map_err(at(&public))?;
+        }
+        Ok(Signer { made: Some(path).filter(|_| is_new), ..signer })
     }
 
     /// The key that reads the secrets of a role.

@@ -143,6 +143,12 @@ pub enum BundleError {
     Foreign(Utf8PathBuf),
     #[error("file `{path}` cannot be made: {problem}")]
     File { path: package::path::PackagePath, problem: String },
+    #[error(
+        "package `{0}` was published before with other content: a release needs another id for it"
+    )]
+    OtherContent(PackageId),
+    #[error("package `{0}` has two archives in the release")]
+    Ambiguous(PackageId),
     #[error("the release has no packages for Linux")]
     NoPackages,
     #[error("the distribution names no roles")]

@@ -24,6 +24,9 @@ pub(super) const PUBLICATIONS: &str = "publications";
 /// The folder of all bundles.
 pub(super) const BUNDLES: &str = "bundles";
 
+/// The file that says where the configuration packages lie.
+const INFO: &str = "cluster-package-info.json";
+
 /// The time of every file in a configuration package: zip files know none before.
 const FILE_TIME: u64 = 315_532_800;
 
@@ -59,8 +62,13 @@ impl Genconf {
         fill_sets(job, &composed, &mut bundle);
         let bytes = bundle.to_json();
         let id = Bundle::id(&bytes);
+        let info = own[INFO].clone();
         self.put_bundle(job, &id, &bytes, own)?;
         let (sequence, unchanged) = self.put_latest(job, &id)?;
+        let local = self.folder.join("cluster_packages.json");
+        if !fs_err::read(&local).is_ok_and(|known| known == info) {
+            durable::write(&local, &info).map_err(at(&local))?;
+        }
         Ok(Published {
             bundle: id,
             configuration: composed.configuration,
@@ -88,8 +96,12 @@ impl Genconf {
 
     /// Puts the packages of the release into the folder that is served.
     fn put_release(&self, job: &Job<'_>, bundle: &mut Bundle) -> Result<(), BundleError> {
-        let packages: BTreeMap<&PackageId, &Utf8PathBuf> =
-            job.release.packages.values().flatten().collect();
+        let mut packages: BTreeMap<&PackageId, &Utf8PathBuf> = BTreeMap::new();
+        for (id, archive) in job.release.packages.values().flatten() {
+            if packages.insert(id, archive).is_some_and(|other| other != archive) {
+                return Err(BundleError::Ambiguous(id.clone()));
+            }
+        }
         if packages.is_empty() {
             return Err(BundleError::NoPackages);
         }
@@ -100,8 +112,18 @@ impl Genconf {
                 look_at(id, source)
             })
             .collect::<Result<_, BundleError>>()?;
-        for Archive { id, source, path, file, manifest } in archives {
-            self.put_copy(&source, &path, &file)?;
+        for Archive { id, source, path, mut file, manifest } in archives {
+            let target = self.serve().join(path.as_str());
+            match described(&target) {
+                Ok(known) if known == file => {}
+                // What was published under this name stays, unless it is damaged.
+                Ok(known) => match archive::verify(&target, &UnpackOptions::default()) {
+                    Ok(there) if there.manifest.digest() == manifest => file = known,
+                    Ok(_) => return Err(BundleError::OtherContent(id)),
+                    Err(_) => self.put_copy(&source, &path)?,
+                },
+                Err(_) => self.put_copy(&source, &path)?,
+            }
             bundle.manifests.insert(id, manifest);
             bundle.files.insert(path, file);
         }
@@ -110,7 +132,9 @@ impl Genconf {
                 let name = source.file_name().unwrap_or_default();
                 let path: PackagePath = served(&format!("bootstrap/{name}"))?;
                 let file = described(source).map_err(at(source))?;
-                self.put_copy(source, &path, &file)?;
+                if !described(&self.serve().join(path.as_str())).is_ok_and(|known| known == file) {
+                    self.put_copy(source, &path)?;
+                }
                 bundle.files.insert(path, file);
             }
         }
@@ -198,12 +222,8 @@ impl Genconf {
             })
             .collect();
         let info = json::pretty(&info).into_bytes();
-        let local = self.folder.join("cluster_packages.json");
-        durable::write(&local, &info).map_err(at(&local))?;
-        let mut own = BTreeMap::from([
-            ("cluster-package-list.latest", list_id.into_bytes()),
-            ("cluster-package-info.json", info),
-        ]);
+        let mut own =
+            BTreeMap::from([("cluster-package-list.latest", list_id.into_bytes()), (INFO, info)]);
         if let Some(bootstrap) = &release.bootstrap {
             own.insert("bootstrap.latest", bootstrap.id.clone().into_bytes());
         }
@@ -264,20 +284,24 @@ impl Genconf {
         let files = [(LATEST, content.as_slice()), (signature_name.as_str(), signature.as_bytes())];
         let link = format!("../../{}", Bundle::folder(id));
         put_folder(&serve.join(&name), files, Some(("bundle", &link)))?;
-        for name in fixed_names() {
+        // A link to nothing would stop whoever copies the folder: it is there before what it needs is
+        // live at the earliest, and gone after that at the latest.
+        let is_there = |name: &&str| {
+            name.starts_with(LATEST) || serve.join(Bundle::folder(id)).join(name).exists()
+        };
+        for name in fixed_names().filter(is_there) {
             let within = if name.starts_with(LATEST) { "" } else { "bundle/" };
             let link = serve.join(name);
-            // A link to nothing would stop whoever copies the folder.
-            if !within.is_empty() && !serve.join(Bundle::folder(id)).join(name).exists() {
-                durable::remove_tree(&link).map_err(at(&link))?;
-                continue;
-            }
             platform::replace_link(&link, &format!("{CURRENT}/{within}{name}"))
                 .map_err(at(&link))?;
         }
         job.cancel.check()?;
         let current = serve.join(CURRENT);
         platform::replace_link(&current, &name).map_err(at(&current))?;
+        for name in fixed_names().filter(|name| !is_there(name)) {
+            let link = serve.join(name);
+            durable::remove_tree(&link).map_err(at(&link))?;
+        }
         Ok((sequence, false))
     }
 
@@ -303,16 +327,8 @@ impl Genconf {
     }
 
     /// The same of a large one: a second name for it where that can be, else a copy.
-    fn put_copy(
-        &self,
-        source: &Utf8Path,
-        path: &PackagePath,
-        file: &BundleFile,
-    ) -> Result<(), BundleError> {
+    fn put_copy(&self, source: &Utf8Path, path: &PackagePath) -> Result<(), BundleError> {
         let target = self.serve().join(path.as_str());
-        if described(&target).is_ok_and(|known| known == *file) {
-            return Ok(());
-        }
         durable::create_folders(parent(&target)).map_err(at(&target))?;
         let name = target.file_name().unwrap_or_default();
         let aside = target.with_file_name(format!("{}{name}", durable::TEMPORARY));
@@ -362,7 +378,7 @@ fn fixed_names() -> impl Iterator<Item = &'static str> {
         "bundle.json.minisig",
         "bootstrap.latest",
         "cluster-package-list.latest",
-        "cluster-package-info.json",
+        INFO,
     ]
     .into_iter()
 }
@@ -374,6 +390,7 @@ fn fill_sets(job: &Job<'_>, composed: &Composed, bundle: &mut Bundle) {
             set.extend(composed.packages.keys().cloned());
             let secrets = composed.secrets.iter().filter(|(_, (_, roles))| roles.contains(role));
             set.extend(secrets.map(|(id, _)| id.clone()));
+            set.extend(composed.late.iter().map(|(id, _)| id.clone()));
             (role.clone(), set)
         });
         bundle.packages.insert(*system, roles.collect());
@@ -431,10 +448,19 @@ fn put_folder<'f>(
 }
 
 fn write_files(folder: &Utf8Path, files: &Files) -> io::Result<()> {
-    fs_err::create_dir_all(folder)?;
+    fs_err::create_dir(folder)?;
+    let mut folders = BTreeSet::new();
+    for path in files.keys() {
+        folders.extend(std::iter::successors(path.parent(), PackagePath::parent));
+    }
+    // A folder stands before what is in it. Modes are what they are, whatever the umask is.
+    for path in &folders {
+        let at = folder.join(path.as_str());
+        fs_err::create_dir(&at)?;
+        platform::set_mode(&at, 0o755)?;
+    }
     for (path, File { content, mode }) in files {
         let at = folder.join(path.as_str());
-        fs_err::create_dir_all(parent(&at))?;
         fs_err::write(&at, content)?;
         platform::set_mode(&at, *mode)?;
     }

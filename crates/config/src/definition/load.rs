@@ -9,9 +9,11 @@ use package::document::{Fields, Node, Reader};
 use package::durable;
 use package::path::PackagePath;
 
+use super::reach::{Reach, uses};
 use super::{Computed, Default, Definition, DefinitionError, How, Parameter, Rule, Scope};
 use super::{Setter, Template, base, kinds};
 use crate::expression::{Declared, Engine, Expression, free_names, message_of};
+use crate::kind::Kind;
 
 /// The folder of a tree that declares its configuration.
 const FOLDER: &str = "config";
@@ -114,11 +116,13 @@ impl Loader {
         }
         let templates = self.templates();
         self.check_names(&templates);
+        let reach = Reach::of(&self.setters);
+        self.check_reach(&reach, &templates);
         let Self { roles, setters, rules, diagnostics, .. } = self;
         if diagnostics.iter().any(|found| found.severity == Severity::Error) {
             return Err(DefinitionError::Mistakes(diagnostics));
         }
-        Ok(Definition { roles, setters, rules, templates })
+        Ok(Definition { roles, setters, rules, templates, reach })
     }
 
     fn report(&mut self, file: Utf8PathBuf, message: &str, place: Option<Place>) {
@@ -137,6 +141,10 @@ impl Loader {
             return Ok(());
         }
         for name in names(folder)? {
+            // What editors and file managers leave behind is different on every machine.
+            if name.starts_with('.') || name.ends_with('~') {
+                continue;
+            }
             let at = folder.join(&name);
             let path = format!("{prefix}{name}");
             let file = Utf8Path::new(FOLDER).join(FILES).join(&path);
@@ -234,6 +242,49 @@ impl Loader {
             self.report(known.at.file, &message, known.at.place);
         }
         templates
+    }
+
+    /// Nothing that everybody has may be made of what fewer may have.
+    fn check_reach(&mut self, reach: &Reach, templates: &BTreeMap<PackagePath, Template>) {
+        let mut found: Vec<(&Declared, String)> = Vec::new();
+        for (name, setter) in
+            self.setters.iter().flat_map(|(name, all)| all.iter().map(move |one| (name, one)))
+        {
+            let How::Parameter(parameter) = &setter.how else { continue };
+            let used =
+                |names: &BTreeSet<String>| uses(setter).find(|used| names.contains(*used)).cloned();
+            if parameter.scope == Scope::Cluster
+                && let Some(used) = used(&reach.controller)
+            {
+                let message =
+                    format!("`{name}` is for hosts, but depends on `{used}`, which is not");
+                found.push((&setter.declared, message));
+            }
+            if !parameter.secret
+                && let Some(used) = used(&reach.secret)
+            {
+                let message =
+                    format!("`{name}` is no secret, but depends on `{used}`, which is one");
+                found.push((&setter.declared, message));
+            }
+            if parameter.secret && parameter.late {
+                let message = format!("`{name}` cannot be secret and late");
+                found.push((&setter.declared, message));
+            }
+        }
+        for template in templates.values() {
+            let when = template.when.iter().flat_map(|when| &when.names);
+            let mut names = template.names.iter().chain(when);
+            if let Some(used) = names.find(|name| reach.controller.contains(*name)) {
+                let message = format!("`{used}` is not for hosts, but this file uses it");
+                found.push((&template.declared, message));
+            }
+        }
+        let found: Vec<_> =
+            found.into_iter().map(|(declared, message)| (declared.clone(), message)).collect();
+        for (declared, message) in found {
+            self.report(declared.file, &message, declared.place);
+        }
     }
 
     /// Whatever uses a value must use one that exists.
@@ -389,6 +440,7 @@ impl Context<'_> {
         };
         let (secret, immutable) = (flag("secret", kind.holds_secret()), flag("immutable", false));
         let (late, required) = (flag("late", false), flag("required", false));
+        let kind = Kind { credentials: secret, ..kind };
         let scopes = [("cluster", Scope::Cluster), ("controller", Scope::Controller)];
         let scope = fields
             .get("scope")

@@ -4,6 +4,7 @@
 mod base;
 mod kinds;
 mod load;
+mod reach;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,6 +30,8 @@ pub struct Definition {
     pub rules: Vec<Rule>,
     /// The files that are made, by their path in the package.
     pub templates: BTreeMap<PackagePath, Template>,
+    /// What fewer may have.
+    pub(crate) reach: reach::Reach,
 }
 
 /// One way for a name to get its value.

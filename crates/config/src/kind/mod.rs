@@ -107,6 +107,7 @@ pub enum Family {
 
 /// What a value may be.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each says something else of a type")]
 pub struct Kind {
     /// Its type.
     pub base: Type,
@@ -142,6 +143,8 @@ pub struct Kind {
     pub schemes: Vec<String>,
     /// Whether a path need not start at the root.
     pub relative: bool,
+    /// Whether a URL may have a password in it: only if nobody sees it.
+    pub credentials: bool,
 }
 
 /// A key of a map with fixed keys.
@@ -189,6 +192,7 @@ impl Kind {
             family: Family::Any,
             schemes: Vec::new(),
             relative: false,
+            credentials: false,
         }
     }
 

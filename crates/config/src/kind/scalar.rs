@@ -82,9 +82,16 @@ impl Kind {
     }
 
     fn text(&self, given: &Given<'_>) -> Result<Json, Wrong> {
-        if matches!(given.node.value, Value::Bool(_) | Value::OtherNumber | Value::Date)
-            && matches!(self.base, Type::String | Type::Enum | Type::Secret)
-        {
+        let is_text = matches!(self.base, Type::String | Type::Enum | Type::Secret);
+        let is_path = matches!(self.base, Type::Path | Type::Script);
+        let is_other = match given.node.value {
+            Value::Bool(_) | Value::Date => true,
+            // What no address can be gets a better answer below.
+            Value::OtherNumber => is_text || is_path,
+            Value::Integer(_) => is_path,
+            _ => false,
+        };
+        if is_other {
             let raw = given.raw();
             // Two readers of YAML would make two texts of it.
             let help = match self.base {
@@ -146,6 +153,11 @@ impl Kind {
                 Wrong { message: format!("{message}: {error}"), help }
             }
         })?;
+        if parsed.password().is_some() && !self.credentials {
+            let message = format!("expected {} without a password", self.describe());
+            let help = "everybody could read it: this is no secret".to_owned();
+            return Err(Wrong { message, help: Some(help) });
+        }
         let has_host = parsed.has_host() || parsed.scheme() == "file";
         let fits = self.schemes.is_empty() || self.schemes.iter().any(|one| one == parsed.scheme());
         if text.contains(char::is_whitespace) || !has_host || !fits {

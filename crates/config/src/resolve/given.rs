@@ -9,10 +9,13 @@ use package::document::{Node, Reader, Value};
 
 use super::{Input, Origin, Resolved, Resolver, State};
 use crate::definition::{Definition, Parameter, Setter};
-use crate::kind::MASK;
+use crate::kind::{MASK, Type};
 
 /// The key that lists which values become known only on the hosts.
 pub(crate) const LATE: &str = "late_values";
+
+/// So many mistakes in one value are enough to see what is wrong with it.
+const PROBLEMS_MAX: usize = 20;
 
 /// A value as somebody set it.
 pub(super) struct GivenValue {
@@ -97,9 +100,12 @@ impl<'d> GivenFile<'d> {
         }
     }
 
-    /// What stands in the file, as words; without secrets.
+    /// What stands in the file, as words; without what fewer may have.
     pub(super) fn words(&self) -> BTreeMap<String, String> {
-        let open = self.values.iter().filter(|(name, _)| !self.definition.is_secret(name));
+        let reach = &self.definition.reach;
+        let is_open =
+            |name: &String| !reach.secret.contains(name) && !reach.controller.contains(name);
+        let open = self.values.iter().filter(|(name, _)| is_open(name));
         open.filter_map(|(name, value)| match &value.node.value {
             Value::String(text) => Some((name.clone(), text.clone())),
             _ => None,
@@ -221,7 +227,8 @@ impl Resolver<'_> {
                 })
             }
             Err(problems) => {
-                for problem in problems {
+                let more = problems.len().saturating_sub(PROBLEMS_MAX);
+                for problem in problems.into_iter().take(PROBLEMS_MAX) {
                     let at = match problem.at.as_str() {
                         "" => String::new(),
                         at if at.starts_with('[') => at.to_owned(),
@@ -240,9 +247,15 @@ impl Resolver<'_> {
                         place: Some(self.given.place(span)),
                         keys: vec![name.to_owned()],
                         message: format!("`{name}{at}`: {message}"),
-                        help: problem.help,
+                        // Only what is said of every secret quotes nothing of it.
+                        help: problem
+                            .help
+                            .filter(|_| !parameter.secret || parameter.kind.base == Type::Secret),
                     };
                     self.resolution.diagnostics.push(diagnostic);
+                }
+                if more > 0 {
+                    self.key_error(name, &format!("{more} more mistakes like these"), None);
                 }
                 State::Wrong
             }

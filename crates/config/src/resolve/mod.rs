@@ -16,6 +16,7 @@ use serde_json::{Value as Json, json};
 
 use crate::definition::{Computed, Default, Definition, How, Parameter, Scope, Setter};
 use crate::expression::{Declared, Engine, Expression, message_of, to_json};
+use crate::kind::Kind;
 use given::GivenFile;
 pub(crate) use given::LATE;
 
@@ -274,7 +275,7 @@ impl<'d> Resolver<'d> {
             [] => State::Absent,
             [setter] => match &setter.how {
                 How::Parameter(parameter) => self.parameter(name, setter, parameter),
-                How::Computed(computed) => self.computed(name, setter, computed),
+                How::Computed(computed) => self.computed(name, computed),
             },
             [setter, ..] => {
                 let message = format!("there are {} ways to set `{name}` at once", active.len());
@@ -288,7 +289,7 @@ impl<'d> Resolver<'d> {
     fn condition(&mut self, when: Option<&'d Expression>) -> Result<bool, ()> {
         let Some(when) = when else { return Ok(true) };
         match self.evaluate(when) {
-            Ok((value, _, _)) => Ok(value.is_true()),
+            Ok(value) => Ok(value.is_true()),
             Err(Blocked::Absent) => Ok(false),
             Err(Blocked::Silent) => Err(()),
             Err(Blocked::Late(late)) => {
@@ -303,9 +304,11 @@ impl<'d> Resolver<'d> {
         }
     }
 
-    /// The value of an expression, whether it is made of secrets, and who needs it.
-    fn evaluate(&mut self, expression: &'d Expression) -> Result<(Value, bool, Scope), Blocked> {
-        let (mut secret, mut scope, mut absent) = (false, Scope::Cluster, false);
+    /// The value of an expression.
+    fn evaluate(&mut self, expression: &'d Expression) -> Result<Value, Blocked> {
+        let mut absent = false;
+        let secret =
+            expression.names.iter().any(|name| self.definition.reach.secret.contains(name));
         let mut values: BTreeMap<&str, Json> = BTreeMap::new();
         for name in &expression.names {
             if let Some(fact) = self.resolution.facts.get(name.as_str()) {
@@ -314,8 +317,6 @@ impl<'d> Resolver<'d> {
             }
             match self.state(name) {
                 State::Known(resolved) => {
-                    secret |= resolved.secret;
-                    scope = scope.max(resolved.scope);
                     values.insert(name, resolved.value);
                 }
                 State::Late => return Err(Blocked::Late(name.clone())),
@@ -325,7 +326,7 @@ impl<'d> Resolver<'d> {
         }
         let values = Value::from(Serde(&values));
         match expression.evaluate(&self.resolution.engine, &values) {
-            Ok(value) => Ok((value, secret, scope)),
+            Ok(value) => Ok(value),
             Err(error) if is_nonsense(error.kind()) => {
                 let message = format!("`{}`: {}", expression.text, message_of(&error));
                 self.declared_error(&expression.declared, message);
@@ -353,18 +354,9 @@ impl<'d> Resolver<'d> {
             Default::Required => self.unset(name, setter, parameter),
             Default::Value(value) => known(value.clone(), Origin::Default),
             Default::From(expression) => {
-                let Some((value, secret, scope)) = self.value_of(name, expression) else {
+                let Some(value) = self.value_of(name, expression) else {
                     return self.blocked_or_absent(expression);
                 };
-                if scope > parameter.scope || (secret && !parameter.secret) {
-                    let message = if scope > parameter.scope {
-                        format!("`{name}` is for hosts, but is made of what is not")
-                    } else {
-                        format!("`{name}` is no secret, but is made of one")
-                    };
-                    self.declared_error(&setter.declared, message);
-                    return State::Wrong;
-                }
                 if value.is_null() {
                     return self.unset(name, setter, parameter);
                 }
@@ -375,6 +367,8 @@ impl<'d> Resolver<'d> {
                         known(value, Origin::DefaultFrom { expression, names })
                     }
                     Err(message) => {
+                        let message =
+                            if parameter.secret { hidden(&parameter.kind) } else { message };
                         self.key_error(name, &message, None);
                         State::Wrong
                     }
@@ -389,7 +383,7 @@ impl<'d> Resolver<'d> {
         State::Unset
     }
 
-    fn computed(&mut self, name: &'d str, setter: &'d Setter, computed: &'d Computed) -> State {
+    fn computed(&mut self, name: &'d str, computed: &'d Computed) -> State {
         if self.given.values.contains_key(name) || self.given.late.contains_key(name) {
             let message = "must be calculated, but was explicitly set";
             let names: Vec<&str> = computed.value.names.iter().map(String::as_str).collect();
@@ -400,18 +394,20 @@ impl<'d> Resolver<'d> {
             self.key_error(name, message, Some(help));
             return State::Wrong;
         }
-        let Some((value, secret, mut scope)) = self.value_of(name, &computed.value) else {
+        let Some(value) = self.value_of(name, &computed.value) else {
             return self.blocked_or_absent(&computed.value);
         };
-        if let Some(Ok((_, _, needed))) = setter.when.as_ref().map(|when| self.evaluate(when)) {
-            scope = scope.max(needed);
-        }
+        let reach = &self.definition.reach;
+        let secret = reach.secret.contains(name);
+        let is_controller = reach.controller.contains(name);
+        let scope = if is_controller { Scope::Controller } else { Scope::Cluster };
         let value = match &computed.kind {
             Some(kind) => match kind.parse_computed(&value) {
                 Ok(value) => value,
                 Err(message) => {
                     let names = computed.value.names.iter().cloned().collect::<Vec<_>>();
                     let help = format!("it is calculated from `{}`", names.join("`, `"));
+                    let message = if secret { hidden(kind) } else { message };
                     self.key_error_from(name, &computed.value.names, &message, Some(help));
                     return State::Wrong;
                 }
@@ -428,15 +424,11 @@ impl<'d> Resolver<'d> {
     }
 
     /// The value of an expression for `name`; what went wrong was said.
-    fn value_of(
-        &mut self,
-        name: &'d str,
-        expression: &'d Expression,
-    ) -> Option<(Json, bool, Scope)> {
+    fn value_of(&mut self, name: &'d str, expression: &'d Expression) -> Option<Json> {
         match self.evaluate(expression) {
-            Ok((value, secret, scope)) => {
+            Ok(value) => {
                 if let Some(value) = to_json(&value) {
-                    return Some((value, secret, scope));
+                    return Some(value);
                 }
                 let message = format!("`{}` has no value", expression.text);
                 self.declared_error(&expression.declared, message);
@@ -466,4 +458,9 @@ impl<'d> Resolver<'d> {
         let absent = needed.iter().any(|state| matches!(state, State::Absent));
         if absent && !blocked { State::Absent } else { State::Wrong }
     }
+}
+
+/// What is said where the reason may quote a secret.
+fn hidden(kind: &Kind) -> String {
+    format!("expected {}", kind.describe())
 }

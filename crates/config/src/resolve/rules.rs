@@ -1,6 +1,6 @@
 //! What must hold between values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use minijinja::Value;
 use minijinja::value::Serde;
@@ -15,7 +15,7 @@ use crate::kind::MASK;
 impl<'d> Resolver<'d> {
     /// Checks the rules that are about `name` alone, so that who depends on it knows.
     pub(super) fn check_alone(&mut self, name: &'d str, state: State) -> State {
-        let rules = self.definition.rules.iter().filter(|rule| values(rule).eq([name]));
+        let rules = self.definition.rules.iter().filter(|rule| alone(rule) == Some(name));
         self.states.insert(name, Progress::Done(state.clone()));
         let mut holds = true;
         for rule in rules {
@@ -27,7 +27,7 @@ impl<'d> Resolver<'d> {
     /// Checks the rules between several values.
     pub(super) fn check_rules(&mut self) {
         for rule in &self.definition.rules {
-            if values(rule).count() != 1 {
+            if alone(rule).is_none() {
                 self.check(rule);
             }
         }
@@ -46,7 +46,7 @@ impl<'d> Resolver<'d> {
             return true;
         }
         match self.evaluate(&rule.check) {
-            Ok((value, _, _)) if value.is_true() => true,
+            Ok(value) if value.is_true() => true,
             Ok(_) => {
                 self.report_rule(rule);
                 false
@@ -87,8 +87,11 @@ impl<'d> Resolver<'d> {
     }
 }
 
-/// The values that a rule is about.
-fn values(rule: &Rule) -> impl Iterator<Item = &str> {
-    let names = rule.check.names.iter().map(String::as_str);
-    names.filter(|name| !FACTS.contains(name))
+/// The value that a rule is about, if it is one alone, and no other decides whether it matters.
+fn alone(rule: &Rule) -> Option<&str> {
+    let when = rule.when.iter().flat_map(|when| &when.names);
+    let names = rule.check.names.iter().chain(when).map(String::as_str);
+    let names: BTreeSet<&str> = names.filter(|name| !FACTS.contains(name)).collect();
+    let mut names = names.into_iter();
+    names.next().filter(|_| names.next().is_none())
 }

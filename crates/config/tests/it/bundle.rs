@@ -305,6 +305,8 @@ fn secrets_are_nowhere_in_clear() {
     let shown = format!("{published:?} {:?}", site.bundle());
     for secret in secrets {
         assert!(!shown.contains(secret));
+    }
+    for secret in ["hunter2hunter2", "tokentokentoken", "token=tokentokentoken\n"] {
         let digest = Sha256::of(secret.as_bytes()).to_string();
         for (path, bytes) in content(&site.root) {
             let has =
@@ -461,8 +463,86 @@ fn checks_of_the_operator_are_a_package() {
     site.configure(CONFIG);
     let bundle = site.bundle();
     let id = bundle.manifests.keys().find(|id| id.name().as_str() == "custom-check-bins").unwrap();
-    assert_eq!(content(&site.unpack(id)).keys().collect::<Vec<_>>(), ["disk", "manifest.json"]);
+    assert_eq!(
+        content(&site.unpack(id)).keys().collect::<Vec<_>>(),
+        ["disk", "manifest.json", "pkginfo.json"]
+    );
     fs_err::create_dir(bins.join("folder")).unwrap();
     let refused = site.configure_in("genconf", CONFIG);
     assert!(matches!(refused, Err(BundleError::CheckBinsFolder(_))), "{refused:?}");
+}
+
+#[test]
+fn what_was_published_under_a_name_is_never_replaced_by_something_else() {
+    let mut site = Site::new();
+    site.configure(CONFIG);
+    let served = |site: &Site| {
+        let mut content = content(&site.serve());
+        content.retain(|path, _| path.starts_with("packages/kv/") || path == "current");
+        content
+    };
+    let before = served(&site);
+    let archive = site.root.join("other/kv--1.tar.zst");
+    fs_err::create_dir(site.root.join("other")).unwrap();
+    let packages = site.release.packages.get_mut(&OperatingSystem::Linux).unwrap();
+    packages.insert("kv--1".parse().unwrap(), archive.clone());
+    // The same content in other bytes is the same package.
+    let fast = PackOptions { level: 1, ..PackOptions::default() };
+    archive::pack(&site.root.join("packages/kv"), &archive, &fast).unwrap();
+    assert!(site.configure(CONFIG).unchanged);
+    archive::pack(&site.root.join("packages/router"), &archive, &fast).unwrap();
+    let refused = site.configure_in("genconf", &CONFIG.replace("one", "two"));
+    assert!(matches!(refused, Err(BundleError::OtherContent(_))), "{refused:?}");
+    assert_same(&before, &served(&site));
+}
+
+#[test]
+fn all_who_configure_at_once_agree_on_the_keys() {
+    let site = Site::new();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| site.configure(CONFIG));
+        }
+    });
+    assert!(site.configure(CONFIG).unchanged);
+    let public = fs_err::read_to_string(site.genconf().keys().join("cluster.pub")).unwrap();
+    let public = PublicKey::parse(&public).unwrap();
+    let bytes = fs_err::read(site.serve().join(BUNDLE)).unwrap();
+    let signature = fs_err::read_to_string(site.serve().join("bundle.json.minisig")).unwrap();
+    public.verify_document(BUNDLE, &bytes, &signature, "test").unwrap();
+}
+
+#[test]
+fn files_that_hosts_would_refuse_are_not_published() {
+    for path in ["manifest.json/x", "pkginfo.json", "test.target.wants/a.service", "secrets.salt"] {
+        let site = Site::new();
+        let files = site.root.join("tree/config/files");
+        write_files(&files, &[(path, "{{ password }}", 0o644)]).unwrap();
+        let refused = site.configure_in("genconf", CONFIG);
+        assert!(matches!(refused, Err(BundleError::File { .. })), "{path}: {refused:?}");
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn a_bundle_follows_from_what_hosts_get_and_from_nothing_else(
+        one in values(), two in values(), agent in "[a-z]{1,9}",
+    ) {
+        let site = Site::new();
+        let text = |[motto, name, password]: &[String; 3], agent: &str| format!(
+            "motto: {motto:?}\nagents: [x{agent}]\ncluster_name: {name:?}\npassword: {password:?}\n"
+        );
+        let first = site.configure(&text(&one, "")).bundle;
+        let before = content(&site.serve());
+        proptest::prop_assert_eq!(site.configure(&text(&one, &agent)).bundle, first);
+        assert_same(&before, &content(&site.serve()));
+        proptest::prop_assert_eq!(site.configure(&text(&two, "")).bundle == first, one == two);
+    }
+}
+
+/// A motto, a name and a password, often the same as another time.
+fn values() -> impl proptest::strategy::Strategy<Value = [String; 3]> {
+    ["[a-b]|[ !#-Z^-~]{1,12}"; 3].map(|words| proptest::string::string_regex(words).unwrap())
 }

@@ -204,3 +204,81 @@ fn without_an_address_script_somebody_is_told_what_to_do() {
     assert!(help.contains("ip_detect: interface eth0"), "{help}");
     world.good(&base_and("ip_detect_contents: |\n  #!/bin/sh\n  echo 1\n"));
 }
+
+/// Declarations in which a secret goes wrong, and a file.
+const LEAKS: [(&str, &str); 7] = [
+    ("parameters: {token: {type: secret, required: true}}", "{{ token | seconds }}"),
+    ("parameters: {token: {type: secret, required: true}}", "{{ token + 1 }}"),
+    (
+        "parameters: {token: {type: secret, required: true}}\ncomputed: {pin: {type: int, value: token}}",
+        "",
+    ),
+    (
+        "parameters:\n  token: {type: secret, required: true}\n  \
+         other: {type: secret, default_from: token, pattern: '[0-9]'}",
+        "",
+    ),
+    ("parameters: {token: {type: int, secret: true, required: true}}", ""),
+    ("parameters: {token: {type: url, secret: true, required: true}}", ""),
+    (
+        "parameters: {token: {type: secret, required: true}}\n\
+         rules: [{check: token | length < 3, message: '`{{ token }}` is too long'}]",
+        "",
+    ),
+];
+
+#[test]
+fn no_message_about_a_secret_quotes_it() {
+    for (declared, template) in LEAKS {
+        let files = [("config/config.yaml", declared), ("config/files/etc/file", template)];
+        let world = World::with(crate::world::load(&files).unwrap());
+        let resolution = world.resolve("token: hunter2\n");
+        let rendered = match world.definition.render(&resolution) {
+            Err(found) if resolution.is_ok() => found,
+            _ => Vec::new(),
+        };
+        let said = crate::world::show(&resolution.diagnostics) + &crate::world::show(&rendered);
+        assert!(!said.is_empty(), "{declared}");
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+}
+
+#[test]
+fn a_password_in_an_address_that_everybody_reads_is_refused() {
+    let world = World::new();
+    let text = format!(
+        "{BASE}use_proxy: true\nhttp_proxy: http://me:hunter2@proxy.example:3128\n\
+         https_proxy: http://proxy.example:3128\n"
+    );
+    let resolution = world.resolve(&text);
+    assert!(resolution.errors()["http_proxy"].contains("without a password"));
+}
+
+#[test]
+fn thousands_of_mistakes_in_one_line_are_told_in_a_few() {
+    let items: Vec<String> = (0..5_000).map(|item| format!("\"10.0.0.{item}.\"")).collect();
+    let text = format!("{BASE}agent_list: '[{}]'\n", items.join(", "));
+    let resolution = World::new().resolve(&text);
+    assert!(resolution.diagnostics.len() < 30, "{}", resolution.diagnostics.len());
+}
+
+#[test]
+fn no_value_of_the_controller_can_decide_what_hosts_get() {
+    for declared in [
+        "parameters: {a: {type: int, default: 1, scope: controller}}\n\
+         groups: [{when: a == 1, parameters: {b: {type: int, default: 1}}}]",
+        "parameters: {a: {type: int, default: 1, scope: controller}, b: {type: int, default_from: a}}",
+        "parameters: {a: {type: int, default: 1, scope: controller}}\n\
+         computed: {c: a + 1}\ngroups: [{when: c is defined, parameters: {b: {type: int, default: 1}}}]",
+    ] {
+        let refused = crate::world::load(&[("config/config.yaml", declared)]);
+        assert!(refused.is_err_and(|said| said.contains("is for hosts")), "{declared}");
+    }
+    let declared = "parameters: {on: {type: bool, default: false, scope: controller}}\n\
+         groups: [{when: on, parameters: {a: {type: int, default: 1, scope: controller}}}]\n\
+         computed: {has: a is defined}";
+    let world = World::declared(declared);
+    for text in ["on: false", "on: true"] {
+        assert!(!world.good(text).cluster_values().contains_key("has"), "{text}");
+    }
+}

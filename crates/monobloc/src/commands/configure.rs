@@ -71,7 +71,11 @@ pub(crate) fn run(
     arguments: &ConfigureArgs,
     output: &Output,
 ) -> Result<Outcome, Failure> {
-    let file = &arguments.file.config;
+    let (file, now) = (&arguments.file.config, Timestamp::now());
+    if let Some(expires) = arguments.expires.filter(|expires| *expires <= now) {
+        return Err(Failure::usage(format!("`--expires {expires}` is in the past"))
+            .hint("hosts would refuse what is published"));
+    }
     let (declared, resolution) = load(&arguments.file)?;
     if !resolution.is_ok() {
         return Err(Failure::mistakes_in(&format!("`{file}`"), resolution.diagnostics));
@@ -95,7 +99,7 @@ pub(crate) fn run(
         release: &release,
         signer: &signer,
         expires: arguments.expires,
-        now: Timestamp::now(),
+        now,
         cancel: &context.cancel,
     };
     let published = genconf.publish(&job)?;
@@ -191,10 +195,7 @@ fn show(
     ))?;
     let count = plural(published.files, "file");
     output.line(&format!("  serve   {} ({count}, {})", published.serve, bytes(published.bytes)))?;
-    if let Some(public) = &signer.public {
-        let key = public.lines().last().unwrap_or_default();
-        output.line(&format!("  key     {key}, which hosts verify with"))?;
-    }
+    output.line(&format!("  key     {}, which hosts verify with", signer.public))?;
     if !published.secrets.is_empty() {
         output
             .line(&format!("  secrets {}: give each host the key of its role", genconf.keys()))?;
@@ -222,7 +223,7 @@ fn to_json(published: &Published, signer: &Signer, collected: Option<&Collected>
         "secrets": published.secrets,
         "late": published.late,
         "serve": published.serve,
-        "public_key": signer.public.as_ref().and_then(|public| public.lines().last()),
+        "public_key": signer.public.to_string(),
         "removed": collected.map(|collected| json!({
             "bundles": collected.bundles,
             "files": collected.files,

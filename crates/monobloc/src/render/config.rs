@@ -111,7 +111,7 @@ fn add_way(way: &Way, lines: &mut Vec<String>) {
 
 fn change_words(settable: &Settable) -> &'static str {
     match (settable.immutable, settable.restart) {
-        (true, _) => "refused once a cluster is installed",
+        (true, _) => "impossible once a cluster is installed",
         (false, true) => "restarts services",
         (false, false) => "restarts nothing",
     }
@@ -133,7 +133,7 @@ pub(crate) fn changes(changes: &[Change]) -> Vec<String> {
     add_changes(changes, 0, &mut lines);
     let count = |effect| changes.iter().filter(|one| one.total_effect() == effect).count();
     let counts = [
-        (count(Effect::Immutable), "refused once a cluster is installed"),
+        (count(Effect::Immutable), "impossible once a cluster is installed"),
         (count(Effect::Restart), "with restarts"),
         (count(Effect::Harmless), "harmless"),
     ];

@@ -608,7 +608,7 @@ fn diff_says_what_a_change_means_and_what_follows_from_it() {
       ~ threads: 16 → 18 (restart, follows from workers)
       ~ pool: 17 → 19 (restart, follows from threads)
     ~ ssh_port: 22 → 2222 (harmless, hosts unaffected)
-    4 changes: 1 refused once a cluster is installed, 2 with restarts, 1 harmless
+    4 changes: 1 impossible once a cluster is installed, 2 with restarts, 1 harmless
     --- stderr
     "#);
     let files = ["diff", "genconf/config.yaml", "genconf/config.yaml"];

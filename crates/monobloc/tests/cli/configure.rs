@@ -229,3 +229,29 @@ fn a_host_installs_what_was_configured_for_its_role() {
     succeed(&mut env.monobloc(&again));
     assert_eq!(env.read("m/opt/etc/kv.password"), "hunter3hunter3\n");
 }
+
+#[test]
+fn hosts_put_their_own_values_in_and_get_the_checks_of_the_operator() {
+    let env = site();
+    let late = CONFIG.replace("exhibitor_address: masters.example\n", "");
+    env.write_config(&format!("{late}late_values: [exhibitor_address]\n"));
+    write_files(&env.path("genconf/check_bins"), &[("disk", "#!/bin/sh\n", 0o755)]).unwrap();
+    succeed(&mut env.monobloc(&CONFIGURE));
+    let host = ["host", "--distribution", "test", "--root", "opt", "--config-dir", "etc"];
+    let install = ["install", "--from", "genconf/serve", "--role", "slave"];
+    let key = ["--public-key", "genconf/keys/cluster.pub"];
+    let words = [&host[..], &install, &key].concat();
+    // Without its values there is nothing that could be installed.
+    assert_snapshot!(run(&env, &words), @"");
+    let values = "late_bound_package_id: test-provider-0-onprem--setup\n\
+                  bound_values:\n  exhibitor_address: 10.7.7.7\n";
+    write_files(&env.path("etc/setup-flags"), &[("late-config.yaml", values, 0o600)]).unwrap();
+    succeed(&mut env.monobloc(&words));
+    assert!(env.read("opt/etc/dns_config").contains("10.7.7.7"));
+    assert_eq!(env.read("opt/active/custom-check-bins/disk"), "#!/bin/sh\n");
+    // The next configuration has another id; the host's values are the same.
+    env.write_config(&format!("{late}late_values: [exhibitor_address]\ndns_search: a.example\n"));
+    succeed(&mut env.monobloc(&CONFIGURE));
+    succeed(&mut env.monobloc(&words));
+    assert!(env.read("opt/etc/dns_config").contains("10.7.7.7"));
+}

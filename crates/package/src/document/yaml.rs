@@ -197,6 +197,8 @@ fn measure(node: &Node) -> (usize, usize) {
     let below: Vec<(usize, usize)> = match &node.value {
         Value::List(items) => items.iter().map(measure).collect(),
         Value::Object(fields) => fields.iter().map(|(_, node)| measure(node)).collect(),
+        // Long texts count for more than one value.
+        Value::String(text) => return (1 + text.len() / 64, 1),
         _ => Vec::new(),
     };
     let size = below.iter().map(|(size, _)| size).sum::<usize>();

@@ -52,7 +52,7 @@ pub(crate) struct FileArgs {
     #[command(flatten)]
     pub(crate) tree: TreeArgs,
 
-    /// The file; paths in it start at the working directory
+    /// The file; paths in it start where `genconf` lies, or beside it if it is elsewhere
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     pub(crate) config: Utf8PathBuf,
 }
@@ -122,9 +122,17 @@ impl Declared {
 
     /// Finds the value of everything, as a file with this text sets it.
     fn resolve_text(&self, file: &Utf8Path, text: &str) -> Resolution {
-        let input = Input { file, text, folder: Utf8Path::new(".") };
+        let input = Input { file, text, folder: &folder_of(file) };
         self.definition.resolve(&input, &self.distribution)
     }
+}
+
+/// Where paths in a configuration start: at the folder that holds `genconf`, or, of a file that is not
+/// in one, at its own.
+fn folder_of(file: &Utf8Path) -> Utf8PathBuf {
+    let own = file.parent().unwrap_or(file);
+    let start = if own.file_name() == Some("genconf") { own.parent().unwrap_or(own) } else { own };
+    if start == "" { ".".into() } else { start.to_owned() }
 }
 
 fn read(file: &Utf8Path) -> Result<String, Failure> {
