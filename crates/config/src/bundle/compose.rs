@@ -168,6 +168,11 @@ fn problem(job: &Job<'_>, path: &PackagePath, audience: &Audience) -> Option<&'s
     let reserved =
         [MANIFEST, UNVERIFIED].contains(&top) || [USER, EXPANDED].contains(&path.as_str());
     let is_info = path.as_str() == PKGINFO;
+    let linked = job.release.distribution.linked_folders();
+    let mut of_role = linked.iter().filter_map(|linked| top.strip_prefix(&format!("{linked}_")));
+    if of_role.any(|role| !job.definition.roles.iter().any(|known| known.as_str() == role)) {
+        return Some("its folder is that of a role which the distribution does not have");
+    }
     match audience {
         _ if reserved => Some("this program keeps the name for itself"),
         Audience::Owner(_) => Secrets::path_problem(path, &job.release.distribution),

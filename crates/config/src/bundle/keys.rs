@@ -4,6 +4,7 @@
 use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use package::bundle::Bundle;
 use package::digest::Hasher;
 use package::secret::RoleKey;
 use package::sign::{KeyPair, PublicKey, SecretKey, SignatureError};
@@ -41,6 +42,9 @@ impl Genconf {
         let path = self.keys().join("cluster.key");
         let is_new = !fs_err::exists(&path).map_err(at(&path))?;
         if is_new {
+            if self.latest()?.is_some() {
+                return Err(BundleError::LostKey(path));
+            }
             self.make_keys_folder()?;
             let secret = KeyPair::generate(password.clone())?.secret;
             match durable::create_private(&path, secret.as_bytes()) {
@@ -61,7 +65,9 @@ impl Genconf {
     /// The key that reads the secrets of a role.
     pub(super) fn role_key(&self, role: &str) -> Result<RoleKey, BundleError> {
         let path = self.keys().join(format!("{role}.agekey"));
-        let text = self.kept(&path, || RoleKey::generate().to_file(role))?;
+        let is_used =
+            |bundle: &Bundle| bundle.secrets.values().flatten().any(|known| known.as_str() == role);
+        let text = self.kept(&path, is_used, || RoleKey::generate().to_file(role))?;
         text.parse().map_err(|error: package::secret::SecretError| BundleError::Key {
             path,
             problem: error.to_string(),
@@ -73,7 +79,8 @@ impl Genconf {
     pub(super) fn keyed_digest(&self, what: &str, content: &str) -> Result<Sha256, BundleError> {
         let path = self.keys().join("salt.key");
         // Any secret of enough random bits will do, and that is what a key is.
-        let salt = self.kept(&path, || RoleKey::generate().to_file("of digests"))?;
+        let is_used = |bundle: &Bundle| !bundle.secrets.is_empty();
+        let salt = self.kept(&path, is_used, || RoleKey::generate().to_file("of digests"))?;
         let mut hasher = Hasher::new();
         for part in [salt.as_str(), what, content] {
             hasher.update(&(part.len() as u64).to_le_bytes());
@@ -83,9 +90,17 @@ impl Genconf {
     }
 
     /// The content of a file that is made the first time and never changes.
-    fn kept(&self, path: &Utf8Path, make: impl FnOnce() -> String) -> Result<String, BundleError> {
+    fn kept(
+        &self,
+        path: &Utf8Path,
+        is_used: impl FnOnce(&Bundle) -> bool,
+        make: impl FnOnce() -> String,
+    ) -> Result<String, BundleError> {
         match fs_err::read_to_string(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if self.published().as_ref().is_some_and(is_used) {
+                    return Err(BundleError::LostKey(path.to_owned()));
+                }
                 self.make_keys_folder()?;
                 let content = make();
                 durable::create_private(path, content.as_bytes()).map_err(at(path))?;

@@ -147,6 +147,10 @@ pub enum BundleError {
         "package `{0}` was published before with other content: a release needs another id for it"
     )]
     OtherContent(PackageId),
+    #[error(
+        "`{0}` is gone, but what is published was made with it, and hosts rely on it: put it back"
+    )]
+    LostKey(Utf8PathBuf),
     #[error("package `{0}` has two archives in the release")]
     Ambiguous(PackageId),
     #[error("the release has no packages for Linux")]

@@ -286,10 +286,13 @@ impl Genconf {
         put_folder(&serve.join(&name), files, Some(("bundle", &link)))?;
         // A link to nothing would stop whoever copies the folder: it is there before what it needs is
         // live at the earliest, and gone after that at the latest.
-        let is_there = |name: &&str| {
-            name.starts_with(LATEST) || serve.join(Bundle::folder(id)).join(name).exists()
-        };
-        for name in fixed_names().filter(is_there) {
+        let (mut needed, mut needless) = (Vec::new(), Vec::new());
+        for name in fixed_names() {
+            let file = serve.join(Bundle::folder(id)).join(name);
+            let is_there = name.starts_with(LATEST) || fs_err::exists(&file).map_err(at(&file))?;
+            if is_there { &mut needed } else { &mut needless }.push(name);
+        }
+        for name in needed {
             let within = if name.starts_with(LATEST) { "" } else { "bundle/" };
             let link = serve.join(name);
             platform::replace_link(&link, &format!("{CURRENT}/{within}{name}"))
@@ -298,7 +301,7 @@ impl Genconf {
         job.cancel.check()?;
         let current = serve.join(CURRENT);
         platform::replace_link(&current, &name).map_err(at(&current))?;
-        for name in fixed_names().filter(|name| !is_there(name)) {
+        for name in needless {
             let link = serve.join(name);
             durable::remove_tree(&link).map_err(at(&link))?;
         }
@@ -326,16 +329,16 @@ impl Genconf {
         Ok(())
     }
 
-    /// The same of a large one: a second name for it where that can be, else a copy.
+    /// Copies a file of the release to its place.
     fn put_copy(&self, source: &Utf8Path, path: &PackagePath) -> Result<(), BundleError> {
         let target = self.serve().join(path.as_str());
         durable::create_folders(parent(&target)).map_err(at(&target))?;
         let name = target.file_name().unwrap_or_default();
         let aside = target.with_file_name(format!("{}{name}", durable::TEMPORARY));
         durable::remove_tree(&aside).map_err(at(&aside))?;
-        if fs_err::hard_link(source, &aside).is_err() {
-            fs_err::copy(source, &aside).map_err(at(&aside))?;
-        }
+        // Not another name for the same file: whoever changed what is served would change the source.
+        fs_err::copy(source, &aside).map_err(at(&aside))?;
+        platform::set_mode(&aside, 0o644).map_err(at(&aside))?;
         fs_err::File::open(&aside).and_then(|file| file.sync_all()).map_err(at(&aside))?;
         durable::rename(&aside, &target).map_err(at(&target))
     }

@@ -26,10 +26,14 @@ impl Genconf {
         changed.map(str::to_owned).collect()
     }
 
+    /// The published bundle, if there is one that can be read.
+    pub(super) fn published(&self) -> Option<Bundle> {
+        let path = self.serve().join(CURRENT).join("bundle").join(BUNDLE);
+        Bundle::parse(&fs_err::read(path).ok()?).ok()
+    }
+
     fn published_values(&self) -> Option<BTreeMap<String, Json>> {
-        let serve = self.serve();
-        let bytes = fs_err::read(serve.join(CURRENT).join("bundle").join(BUNDLE)).ok()?;
-        let bundle = Bundle::parse(&bytes).ok()?;
+        let (serve, bundle) = (self.serve(), self.published()?);
         let name = format!("{}-config", bundle.distribution.name);
         let id = bundle.manifests.keys().find(|id| id.name().as_str() == name)?;
         let (path, _) = bundle.archive(id)?;

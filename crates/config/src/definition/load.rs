@@ -1,11 +1,12 @@
 //! Reads what a distribution declares: the pieces it includes, its own files over them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use indexmap::IndexMap;
 use package::diagnostic::{Diagnostic, Place, Severity};
-use package::document::{Fields, Node, Reader};
+use package::document::{self, Fields, Node, Reader};
 use package::durable;
 use package::path::PackagePath;
 
@@ -148,6 +149,11 @@ impl Loader {
             let at = folder.join(&name);
             let path = format!("{prefix}{name}");
             let file = Utf8Path::new(FOLDER).join(FILES).join(&path);
+            // A link may lead out of the tree, to what others shall not see.
+            if at.is_symlink() {
+                self.report(file, "a link, expected a file or folder", None);
+                continue;
+            }
             if is_folder(&at)? {
                 self.files_below(&at, &format!("{path}/"))?;
                 continue;
@@ -604,6 +610,8 @@ fn names(folder: &Utf8Path) -> Result<Vec<String>, DefinitionError> {
 }
 
 fn read(path: &Utf8Path) -> Result<String, DefinitionError> {
-    fs_err::read_to_string(path)
-        .map_err(|source| DefinitionError::Io { path: path.to_owned(), source })
+    let text = document::read(path).and_then(|bytes| {
+        String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
+    });
+    text.map_err(|source| DefinitionError::Io { path: path.to_owned(), source })
 }

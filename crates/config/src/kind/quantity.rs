@@ -12,6 +12,9 @@ pub(crate) const DURATIONS: [(&[&str], f64); 8] = [
     (&["w", "weeks", "week"], 604_800.0),
 ];
 
+/// No time span is a thousand years long.
+const SECONDS_MAX: f64 = 3.2e10;
+
 /// Bytes by unit.
 pub(crate) const SIZES: [(&[&str], u64); 9] = [
     (&["B"], 1),
@@ -33,7 +36,7 @@ pub(crate) fn seconds_of(text: &str) -> Option<f64> {
         return Some(number);
     }
     let (_, seconds) = DURATIONS.iter().find(|(names, _)| names.contains(&unit))?;
-    Some(number * seconds)
+    Some(number * seconds).filter(|seconds| *seconds < SECONDS_MAX)
 }
 
 /// The bytes of a size; a bare number counts bytes.

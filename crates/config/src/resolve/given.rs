@@ -73,6 +73,12 @@ impl<'d> GivenFile<'d> {
                     let (first, last) = (given.place(&key.span), given.place(&(end..end)));
                     given.secret_lines.push(first.line..=last.line);
                 }
+                if !definition.is_secret(&key.name) && given.names_secret(key.span.start, node) {
+                    let message = format!("`{}` names the value of a secret", key.name);
+                    let help = "write it out, or leave it out: others can read this one".to_owned();
+                    reader.error(&key.span, message, Some(help));
+                    continue;
+                }
                 let value = GivenValue { key: key.span.clone(), node: node.clone() };
                 given.values.entry(key.name.clone()).or_insert(value);
             }
@@ -98,6 +104,23 @@ impl<'d> GivenFile<'d> {
                 self.secret_lines.push(index + 1..=index + 1);
             }
         }
+    }
+
+    /// Whether a value that belongs to the key at `start` is another name for one of a secret before it.
+    fn names_secret(&self, start: usize, node: &Node) -> bool {
+        let is_alias = node.span.start < start && node.span.end > node.span.start;
+        let is_secret = || {
+            let line = self.place(&node.span).line;
+            self.secret_lines.iter().any(|lines| lines.contains(&line))
+        };
+        (is_alias && is_secret())
+            || match &node.value {
+                Value::List(items) => items.iter().any(|item| self.names_secret(start, item)),
+                Value::Object(fields) => {
+                    fields.iter().any(|(_, item)| self.names_secret(start, item))
+                }
+                _ => false,
+            }
     }
 
     /// What stands in the file, as words; without what fewer may have.

@@ -546,3 +546,36 @@ proptest::proptest! {
 fn values() -> impl proptest::strategy::Strategy<Value = [String; 3]> {
     ["[a-b]|[ !#-Z^-~]{1,12}"; 3].map(|words| proptest::string::string_regex(words).unwrap())
 }
+
+#[test]
+fn keys_that_hosts_rely_on_are_not_made_anew() {
+    for name in ["cluster.key", "master.agekey", "salt.key"] {
+        let site = Site::new();
+        let published = site.configure(CONFIG);
+        fs_err::remove_file(site.genconf().keys().join(name)).unwrap();
+        let refused = site.configure_in("genconf", CONFIG);
+        assert!(matches!(refused, Err(BundleError::LostKey(_))), "{name}: {refused:?}");
+        assert_eq!(site.genconf().latest().unwrap().unwrap().bundle, published.bundle);
+    }
+}
+
+#[test]
+fn a_folder_of_a_role_that_does_not_exist_is_a_mistake() {
+    let site = Site::new();
+    let files = site.root.join("tree/config/files");
+    fs_err::rename(files.join("etc_master"), files.join("etc_mastr")).unwrap();
+    let declared = site.root.join("tree/config/parameters.yaml");
+    fs_err::write(declared, DECLARATIONS.replace("etc_master", "etc_mastr")).unwrap();
+    let refused = site.configure_in("genconf", CONFIG);
+    assert!(matches!(refused, Err(BundleError::File { .. })), "{refused:?}");
+}
+
+#[test]
+fn what_is_served_can_be_damaged_without_harm_to_the_release() {
+    let site = Site::new();
+    site.configure(CONFIG);
+    let served = site.serve().join("packages/kv/kv--1.tar.zst");
+    fs_err::OpenOptions::new().write(true).truncate(true).open(&served).unwrap();
+    site.configure(CONFIG);
+    assert!(archive::verify(&served, &UnpackOptions::default()).is_ok());
+}

@@ -282,3 +282,26 @@ fn no_value_of_the_controller_can_decide_what_hosts_get() {
         assert!(!world.good(text).cluster_values().contains_key("has"), "{text}");
     }
 }
+
+#[test]
+fn a_secret_cannot_be_had_under_another_name() {
+    let world = World::declared(
+        "parameters:\n  token: {type: secret, required: true}\n  port: {type: port, default: 1}\n  \
+         words: {type: list, default: []}",
+    );
+    for text in ["token: &a hunter2\nport: *a\n", "token: &a hunter2\nwords: [x, *a]\n"] {
+        let resolution = world.resolve(text);
+        let said = crate::world::show(&resolution.diagnostics);
+        assert!(
+            said.contains("names the value of a secret") && !said.contains("hunter2"),
+            "{said}"
+        );
+    }
+    assert!(world.resolve("words: &a [x]\ntoken: t\nport: 2\n").is_ok());
+}
+
+#[test]
+fn any_number_of_comments_can_stand_anywhere() {
+    let text = format!("{BASE}agent_list:\n{}- 192.0.2.99\n", "# a comment\n".repeat(300));
+    World::new().good(&text);
+}

@@ -50,7 +50,7 @@ pub(crate) struct ConfigureArgs {
     secret_key: Option<Utf8PathBuf>,
 
     /// When hosts stop to believe that this bundle is the latest, such as `2027-01-31T00:00:00Z`
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     expires: Option<Timestamp>,
 
     /// Remove bundles that were published before, and what only those needed
@@ -105,6 +105,10 @@ pub(crate) fn run(
     let published = genconf.publish(&job)?;
     let collected = if arguments.gc { Some(genconf.collect(&context.cancel)?) } else { None };
     show(&release, &genconf, &signer, &published, collected.as_ref(), output)
+}
+
+fn parse_time(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|_| "expected a time such as `2027-01-31T00:00:00Z`".to_owned())
 }
 
 /// The packages of a built tree.

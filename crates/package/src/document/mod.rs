@@ -7,6 +7,7 @@ mod yaml;
 
 use std::collections::HashSet;
 use std::fmt::Display;
+use std::io;
 use std::ops::Range;
 use std::str::FromStr;
 
@@ -14,6 +15,27 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use crate::diagnostic::{Diagnostic, Place, Severity, nearest};
 use crate::pkginfo::Scalar;
+
+/// Nobody writes files larger than this.
+const SIZE_MAX_BYTES: u64 = 32 << 20;
+
+/// The content of a file that somebody wrote: what is no file, or endless, is refused.
+pub fn read(path: &Utf8Path) -> io::Result<Vec<u8>> {
+    let found = fs_err::metadata(path)?;
+    let refused = |what: &str| {
+        Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{path}` is {what}")))
+    };
+    if found.is_dir() {
+        return refused("a folder");
+    }
+    if !found.is_file() {
+        return refused("no file");
+    }
+    if found.len() > SIZE_MAX_BYTES {
+        return refused("too large for a file that somebody wrote");
+    }
+    fs_err::read(path)
+}
 
 /// A value and where it stands, in bytes.
 #[derive(Debug, Clone)]

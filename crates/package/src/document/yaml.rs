@@ -18,6 +18,7 @@ impl Reader<'_> {
     pub fn yaml(&mut self) -> Option<Node> {
         let mut options = Options::default();
         options.disallow_directives = true;
+        options.set_emit_comments(false);
         options.block_nesting_limit = DEPTH_MAX;
         options.flow_nesting_limit = DEPTH_MAX;
         let mut builder = Builder::default();

@@ -139,7 +139,7 @@ fn read(file: &Utf8Path) -> Result<String, Failure> {
     let failed = |reason: String| {
         Failure::new(format!("cannot read the configuration `{file}`: {reason}")).hint(HINT)
     };
-    let bytes = std::fs::read(file).map_err(|error| {
+    let bytes = package::document::read(file).map_err(|error| {
         failed(match error.kind() {
             io::ErrorKind::NotFound => "it does not exist".to_owned(),
             io::ErrorKind::IsADirectory => "it is a folder".to_owned(),
