@@ -22,17 +22,15 @@ const SIZE_MAX_BYTES: u64 = 32 << 20;
 /// The content of a file that somebody wrote: what is no file, or endless, is refused.
 pub fn read(path: &Utf8Path) -> io::Result<Vec<u8>> {
     let found = fs_err::metadata(path)?;
-    let refused = |what: &str| {
-        Err(io::Error::new(io::ErrorKind::InvalidInput, format!("`{path}` is {what}")))
-    };
+    let refused = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     if found.is_dir() {
-        return refused("a folder");
+        return refused("it is a folder");
     }
     if !found.is_file() {
-        return refused("no file");
+        return refused("it is no file");
     }
     if found.len() > SIZE_MAX_BYTES {
-        return refused("too large for a file that somebody wrote");
+        return refused("it is too large for a file that somebody wrote");
     }
     fs_err::read(path)
 }
