@@ -411,6 +411,27 @@ fn a_server_that_breaks_off_is_asked_again() {
 }
 
 #[test]
+fn no_more_of_an_archive_is_taken_than_the_bundle_promises() {
+    let scene = Scene::new();
+    scene.publisher.publish(1, None);
+    let server = HttpServer::start().unwrap();
+    serve(&scene, &server);
+    let path = "packages/app/app--1.tar.zst";
+    let mut file = fs_err::read(scene.served(path)).unwrap();
+    let size = file.len();
+    file.resize(1 << 20, 0);
+    for answer in [Answer::file(file.clone()), Answer::file(file).chunked()] {
+        server.on(&format!("/{path}"), [answer]);
+        let error = scene.install(&over_http(&scene, &server)).unwrap_err();
+        let said = scene.fake.world.said(&error).replace(&server.url(""), "URL");
+        assert!(said.contains(&format!("it is larger than the limit of {size} bytes")), "{said}");
+    }
+    let file = Answer::file(fs_err::read(scene.served(path)).unwrap());
+    server.on(&format!("/{path}"), [file]);
+    scene.install(&over_http(&scene, &server)).unwrap();
+}
+
+#[test]
 fn a_publication_in_between_is_read_again_and_a_forged_one_only_once() {
     let mut scene = Scene::new();
     scene.publisher.publish(1, None);
