@@ -207,7 +207,13 @@ impl Host {
         let config = flags::read(&flag)?.map(|bytes| LateConfig::parse(&bytes)).transpose();
         let config = config
             .map_err(|source| SetupError::Late { path: flag.clone(), source })?
-            .filter(|config| config.late_bound_package_id == *id);
+            .filter(|config| {
+                let provider = format!("{}-provider-", self.distribution.name);
+                let is_provider = |id: &PackageId| id.name().as_str().starts_with(&provider);
+                let named = &config.late_bound_package_id;
+                named == id || is_provider(named) && is_provider(id)
+            })
+            .map(|config| LateConfig { late_bound_package_id: id.clone(), ..config });
         let Some(config) = config else {
             if ids.contains(id) {
                 return Err(InstallError::NoLateConfig { id: id.clone(), flag });

@@ -488,6 +488,37 @@ fn values_of_the_host_get_into_a_template_that_the_bundle_promises() {
 }
 
 #[test]
+fn values_that_an_installer_left_once_are_those_of_every_configuration() {
+    let mut scene = Scene::new();
+    let template = "package:\n- path: etc/late\n  content: \
+                    LATE_BIND_PLACEHOLDER_START_v_LATE_BIND_PLACEHOLDER_END\n";
+    let flag = |scene: &Scene, id: &str| {
+        let text = format!("late_bound_package_id: {id}\nbound_values:\n  v: 1\n");
+        scene.fake.world.flag("late-config.yaml", &text);
+    };
+    flag(&scene, "dcos-provider-c1-onprem--setup");
+    for (sequence, configuration) in [(1, "c1"), (2, "c2")] {
+        let name = format!("dcos-provider-{configuration}-onprem");
+        let id: package::PackageId = format!("{name}--setup").parse().unwrap();
+        for ids in scene.publisher.bundle.packages.values_mut().flat_map(|all| all.values_mut()) {
+            ids.retain(|id| !id.name().as_str().contains("provider"));
+            ids.insert(id.clone());
+        }
+        scene.publisher.bundle.late = Some(id.clone());
+        let path = format!("packages/{name}/{id}.dcos_config");
+        scene.publisher.file(&path, template.as_bytes());
+        scene.publisher.publish(sequence, None);
+        scene.master().unwrap();
+        assert_eq!(scene.live(), ["app--1", "base--1", id.to_string().as_str()]);
+        let late = scene.fake.world.root().join("etc/late");
+        assert_eq!(fs_err::read_to_string(late).unwrap(), "1");
+    }
+    flag(&scene, "other-provider-c2-onprem--setup");
+    let said = scene.refusal(&scene.request(&["master"]));
+    insta::assert_snapshot!(said, @"package `dcos-provider-c2-onprem--setup` needs values of this host, and `TOP/config/setup-flags/late-config.yaml` does not name it");
+}
+
+#[test]
 fn nothing_of_an_installation_is_left_after_it_is_removed() {
     let mut scene = Scene::new();
     scene.publisher.secrets("master", &[("etc/password", "hunter2", None)]);
