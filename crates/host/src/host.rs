@@ -27,6 +27,8 @@ use crate::store::{Store, StoreError};
 #[derive(Debug, Clone)]
 pub struct Host {
     pub(crate) distribution: Distribution,
+    /// Whether it lies where its distribution does.
+    pub(crate) is_at_home: bool,
     /// Where everything lies.
     pub paths: Paths,
     /// Its packages.
@@ -185,9 +187,10 @@ impl Host {
     /// The installation of `distribution` at `paths`. The environment that services get names the
     /// install root of `paths`.
     pub fn new(distribution: Distribution, paths: Paths) -> Self {
+        let is_at_home = distribution.install_root == paths.root;
         let distribution = Distribution { install_root: paths.root.clone(), ..distribution };
-        let store = Store::new(paths.repository.clone());
-        Self { distribution, paths, store, machine: None, switching: Switching::default() }
+        let (store, switching) = (Store::new(paths.repository.clone()), Switching::default());
+        Self { distribution, is_at_home, paths, store, machine: None, switching }
     }
 
     /// Who runs services here.

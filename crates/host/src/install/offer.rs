@@ -173,7 +173,15 @@ impl Host {
         let signature = String::from_utf8_lossy(&signature);
         key.verify_document(BUNDLE, &bytes, &signature, &self.distribution.name)
             .map_err(|source| InstallError::Untrusted { file: path, source })?;
-        Ok(Bundle::parse(&bytes)?)
+        let bundle = Bundle::parse(&bytes)?;
+        let (expected, found) =
+            (&self.distribution.install_root, &bundle.distribution.install_root);
+        // Paths are built into programs; who names another root knows that.
+        if self.is_at_home && found != expected {
+            let (expected, found) = (expected.clone(), found.clone());
+            return Err(InstallError::InstallRoot { expected, found });
+        }
+        Ok(bundle)
     }
 
     /// The roles that this host shall have.

@@ -372,6 +372,28 @@ fn an_interrupted_install_can_be_repeated_at_every_step() {
     }
 }
 
+#[test]
+fn a_bundle_for_another_install_root_is_refused_unless_somebody_named_the_root() {
+    let mut scene = Scene::new();
+    scene.publisher.publish(1, None);
+    let paths = scene.fake.world.host.paths.clone();
+    let machine = scene.fake.world.host.machine.clone();
+    let own = package::distribution::Distribution {
+        install_root: paths.root.clone(),
+        ..scene.publisher.bundle.distribution.clone()
+    };
+    let named = scene.fake.world.host.clone();
+    scene.fake.world.host = host::Host::new(own.clone(), paths);
+    scene.fake.world.host.machine = machine;
+    let said = scene.refusal(&scene.request(&["master"]));
+    insta::assert_snapshot!(said, @"the bundle is made for `/opt/mesosphere`, and this host has its packages in `TOP/root`");
+    scene.publisher.bundle.distribution = own;
+    scene.publisher.publish(2, None);
+    scene.master().unwrap();
+    scene.fake.world.host = named;
+    scene.master().unwrap();
+}
+
 /// Serves a folder, so that each file can be made to misbehave.
 fn serve(scene: &Scene, server: &HttpServer) {
     let folder = &scene.publisher.folder;
