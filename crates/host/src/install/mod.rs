@@ -72,9 +72,9 @@ impl Host {
             if let Some((template, config)) = &offer.late {
                 self.add_late(template, config, job)?;
             }
-            let roles: Vec<&RoleName> = offer.roles.iter().collect();
+            self.keep_keys(&offer.secrets)?;
             for opened in &offer.secrets {
-                self.add_secrets(opened, &roles, job)?;
+                self.add_secrets(opened, job)?;
             }
             self.go_live(&offer, pinned, &lock, job)?
         };
@@ -111,6 +111,11 @@ impl Host {
         if let Err(error) = settled {
             // What is live is live; the next install does the rest.
             job.warn(&package::causes(&error).join(": "));
+        }
+        if activated.is_ok()
+            && let Err(error) = self.forget_keys()
+        {
+            job.warn(&error.to_string());
         }
         activated
     }

@@ -202,6 +202,7 @@ impl Host {
     }
 
     /// The template of the package that is made with values of this host, if an installer left some.
+    /// They are there once, and the name of the package has the configuration in it: it may be another.
     fn late(
         &self,
         reader: &Reader<'_>,
@@ -249,7 +250,7 @@ impl Host {
                 continue;
             }
             let sealed = reader.read(&bundle::secret_path(id))?;
-            let opened = self.open_secrets(id, sealed, &keys).map_err(|source| {
+            let opened = self.open_secrets((id, readers), sealed, &keys).map_err(|source| {
                 let (roles, source) = (readers.iter().cloned().collect(), Box::new(source));
                 InstallError::Secrets { id: id.clone(), roles, source }
             })?;
