@@ -21,6 +21,7 @@ use crate::paths::Paths;
 use crate::plan::{self, MachineObserved, Plan, PlanError, Wanted};
 use crate::platform;
 use crate::receipt::{Receipt, ReceiptError};
+use crate::roles;
 use crate::store::{Store, StoreError};
 
 /// One installation.
@@ -341,9 +342,26 @@ impl Host {
         if let Wanted::Packages(ids) = wanted {
             self.adopt(ids, job)?;
         }
-        let executed = self.execute(&plan, lock, job);
-        self.conclude(&plan, executed, job)?;
-        Ok(plan)
+        let concluded = match wanted {
+            Wanted::Generation(to) if plan.base.live != Some(*to) => self.go_to(&plan, lock, job),
+            _ => self.conclude(&plan, self.execute(&plan, lock, job), job),
+        };
+        concluded.map(|()| plan)
+    }
+
+    /// Makes a generation live that was so before, with the roles of then.
+    fn go_to(&self, plan: &Plan, lock: &HostLock, job: &Job<'_>) -> Result<(), HostError> {
+        let before = roles::read(&self.paths.roles()).map_err(ObserveError::from)?;
+        let concluded = self
+            .write_roles(&plan.base.roles)
+            .and_then(|()| self.conclude(plan, self.execute(plan, lock, job), job));
+        if concluded.is_err()
+            && generation::live(&self.paths).is_ok_and(|live| live == plan.base.live)
+            && let Err(error) = self.write_roles(&before)
+        {
+            job.warn(&package::causes(&error).join(": "));
+        }
+        concluded
     }
 
     /// Makes the first generation of what the reference had made active, so that there is something

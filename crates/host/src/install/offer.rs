@@ -185,7 +185,7 @@ impl Host {
     }
 
     /// The roles that this host shall have.
-    fn roles_for(&self, request: &Install) -> Result<BTreeSet<RoleName>, InstallError> {
+    pub(super) fn roles_for(&self, request: &Install) -> Result<BTreeSet<RoleName>, InstallError> {
         let found = roles::read(&self.paths.roles())?;
         let wanted = if request.roles.is_empty() { &found } else { &request.roles };
         if wanted.is_empty() {

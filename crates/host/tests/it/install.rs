@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use camino::Utf8PathBuf;
+use host::event::{Event, Observer};
 use host::install::{Install, InstallError, Installed};
 use host::store::Repository;
 use package::secret::RoleKey;
@@ -370,6 +371,146 @@ fn an_interrupted_install_can_be_repeated_at_every_step() {
         assert_eq!(scene.live(), ["app--1", "base--1"], "{at}");
         assert_eq!(names(&world.host.paths.roles()), ["master"], "{at}");
     }
+}
+
+/// Dies as soon as it hears something, as if the process were killed.
+struct DieAt(&'static str);
+
+impl Observer for DieAt {
+    fn event(&self, event: &Event<'_>) {
+        assert!(!format!("{event:?}").starts_with(self.0), "killed");
+    }
+}
+
+impl Scene {
+    fn seen(&self) -> Option<u64> {
+        let pinned = fs_err::read_to_string(self.fake.world.host.paths.trust()).ok()?;
+        let pinned: serde_json::Value = serde_json::from_str(&pinned).unwrap();
+        pinned["seen"]["sequence"].as_u64()
+    }
+
+    fn roles(&self) -> Vec<String> {
+        names(&self.fake.world.host.paths.roles())
+    }
+
+    /// Puts a unit into the set of a role.
+    fn unit(&mut self, role: &str, name: &str) {
+        self.package(
+            role,
+            &format!("{name}--1"),
+            "{}",
+            &format!("dcos.target.wants/{name}.service"),
+        );
+    }
+
+    /// Installs until something is heard.
+    fn killed(&self, request: &Install, at: &'static str) {
+        let job = self.fake.world.job();
+        let (host, observer) = (&self.fake.world.host, DieAt(at));
+        let job = host::Job { observer: &observer, ..job };
+        let dies = std::panic::AssertUnwindSafe(|| host.install(request, &job).map(drop));
+        std::panic::catch_unwind(dies).expect_err("it was not killed");
+    }
+}
+
+#[test]
+fn what_is_live_is_trusted_whenever_an_install_is_killed() {
+    let mut scene = Scene::new();
+    scene.unit("master", "web");
+    scene.publisher.publish(1, None);
+    scene.killed(&scene.request(&["master"]), "Live");
+    assert_eq!(scene.seen(), Some(1));
+    let other = PublicKey::parse(&KeyPair::generate(None).unwrap().public).unwrap();
+    let other = Install { key: Some(other), ..scene.request(&["master"]) };
+    assert!(matches!(scene.install(&other), Err(InstallError::OtherKey { .. })));
+    scene.master().unwrap();
+    scene.upgrade();
+    scene.publisher.publish(2, None);
+    scene.killed(&scene.request(&["master"]), "Live");
+    assert_eq!(scene.seen(), Some(2));
+}
+
+#[test]
+fn a_host_that_went_back_by_itself_has_its_roles_again_and_takes_the_publication_again() {
+    let mut scene = Scene::new();
+    scene.unit("master", "web");
+    scene.unit("slave", "agent");
+    scene.publisher.publish(1, None);
+    scene.master().unwrap();
+    scene.publisher.publish(2, None);
+    scene.killed(&scene.request(&["slave"]), "Starting");
+    assert_eq!(scene.roles(), ["slave"]);
+    let world = &scene.fake.world;
+    world.host.setup(&world.top, &world.job()).unwrap();
+    assert_eq!((world.live(), scene.roles()), (1, vec!["master".to_owned()]));
+    scene.install(&scene.request(&["slave"])).unwrap();
+    assert_eq!(scene.live(), ["agent--1", "base--1"]);
+    assert_eq!(scene.roles(), ["slave"]);
+    // Whoever comes next without a word about roles leaves them as they were.
+    scene.publisher.publish(3, None);
+    scene.killed(&scene.request(&["master"]), "Starting");
+    scene.install(&scene.request(&[])).unwrap();
+    assert_eq!(scene.live(), ["agent--1", "base--1"]);
+    assert_eq!(scene.roles(), ["slave"]);
+}
+
+#[test]
+fn a_set_that_fails_its_trial_leaves_the_roles_and_the_trust_as_they_were() {
+    let mut scene = Scene::new();
+    scene.unit("slave", "agent");
+    scene.publisher.publish(1, None);
+    scene.master().unwrap();
+    scene.publisher.publish(2, None);
+    scene.fake.manager.broken.lock().unwrap().insert("agent.service".to_owned());
+    let error = scene.install(&scene.request(&["slave"])).unwrap_err();
+    let returned = matches!(&error, InstallError::Host(host::HostError::Returned { .. }));
+    assert!(returned, "{error:?}");
+    assert_eq!((scene.seen(), scene.roles()), (Some(1), vec!["master".to_owned()]));
+}
+
+#[test]
+fn a_first_set_that_cannot_be_active_leaves_no_trust() {
+    let mut scene = Scene::new();
+    scene.package("master", "app--1", r#"{"requires":["nothing"]}"#, "bin/app");
+    scene.publisher.publish(1, None);
+    scene.master().unwrap_err();
+    assert!(!scene.fake.world.host.paths.trust().exists());
+    assert!(scene.roles().is_empty());
+}
+
+#[test]
+fn going_back_gives_the_host_the_roles_that_it_had() {
+    let mut scene = Scene::new();
+    scene.unit("slave", "agent");
+    scene.publisher.publish(1, None);
+    scene.master().unwrap();
+    scene.install(&scene.request(&["slave"])).unwrap();
+    let world = &scene.fake.world;
+    *scene.fake.manager.refuses_to_stop.lock().unwrap() = true;
+    world.rollback_to(1).unwrap_err();
+    assert_eq!((world.live(), scene.roles()), (2, vec!["slave".to_owned()]));
+    *scene.fake.manager.refuses_to_stop.lock().unwrap() = false;
+    world.rollback_to(1).unwrap();
+    assert_eq!((world.live(), scene.roles()), (1, vec!["master".to_owned()]));
+    world.rollback_to(2).unwrap();
+    assert_eq!((world.live(), scene.roles()), (2, vec!["slave".to_owned()]));
+    // What is uninstalled later is still known.
+    world.host.uninstall(true, &world.job()).unwrap();
+    assert!(scene.roles().is_empty());
+}
+
+#[test]
+fn roles_that_somebody_else_changed_stay_when_the_host_goes_back() {
+    let scene = Scene::new();
+    scene.publisher.publish(1, None);
+    scene.master().unwrap();
+    let world = &scene.fake.world;
+    world.has_roles(&["slave"]);
+    world.host.setup(&world.top, &world.job()).unwrap();
+    assert_eq!(world.live(), 2);
+    // The packages of then, for the roles of now.
+    world.rollback_to(1).unwrap();
+    assert_eq!((world.live(), scene.roles()), (3, vec!["slave".to_owned()]));
 }
 
 #[test]
