@@ -21,12 +21,15 @@ use crate::paths::Paths;
 use crate::plan::{self, MachineObserved, Plan, PlanError, Wanted};
 use crate::platform;
 use crate::receipt::{Receipt, ReceiptError};
+use crate::roles;
 use crate::store::{Store, StoreError};
 
 /// One installation.
 #[derive(Debug, Clone)]
 pub struct Host {
     pub(crate) distribution: Distribution,
+    /// Whether it lies where its distribution does.
+    pub(crate) is_at_home: bool,
     /// Where everything lies.
     pub paths: Paths,
     /// Its packages.
@@ -185,9 +188,10 @@ impl Host {
     /// The installation of `distribution` at `paths`. The environment that services get names the
     /// install root of `paths`.
     pub fn new(distribution: Distribution, paths: Paths) -> Self {
+        let is_at_home = distribution.install_root == paths.root;
         let distribution = Distribution { install_root: paths.root.clone(), ..distribution };
-        let store = Store::new(paths.repository.clone());
-        Self { distribution, paths, store, machine: None, switching: Switching::default() }
+        let (store, switching) = (Store::new(paths.repository.clone()), Switching::default());
+        Self { distribution, is_at_home, paths, store, machine: None, switching }
     }
 
     /// Who runs services here.
@@ -338,9 +342,26 @@ impl Host {
         if let Wanted::Packages(ids) = wanted {
             self.adopt(ids, job)?;
         }
-        let executed = self.execute(&plan, lock, job);
-        self.conclude(&plan, executed, job)?;
-        Ok(plan)
+        let concluded = match wanted {
+            Wanted::Generation(to) if plan.base.live != Some(*to) => self.go_to(&plan, lock, job),
+            _ => self.conclude(&plan, self.execute(&plan, lock, job), job),
+        };
+        concluded.map(|()| plan)
+    }
+
+    /// Makes a generation live that was so before, with the roles of then.
+    fn go_to(&self, plan: &Plan, lock: &HostLock, job: &Job<'_>) -> Result<(), HostError> {
+        let before = roles::read(&self.paths.roles()).map_err(ObserveError::from)?;
+        let concluded = self
+            .write_roles(&plan.base.roles)
+            .and_then(|()| self.conclude(plan, self.execute(plan, lock, job), job));
+        if concluded.is_err()
+            && generation::live(&self.paths).is_ok_and(|live| live == plan.base.live)
+            && let Err(error) = self.write_roles(&before)
+        {
+            job.warn(&package::causes(&error).join(": "));
+        }
+        concluded
     }
 
     /// Makes the first generation of what the reference had made active, so that there is something

@@ -16,6 +16,7 @@ use crate::history::What;
 use crate::host::Host;
 use crate::paths;
 use crate::plan::Wanted;
+use crate::receipt::ReceiptError;
 use crate::roles::{self, RolesError};
 use crate::store::{self, Package, StoreError};
 
@@ -68,6 +69,8 @@ pub enum ObserveError {
     Generation(#[from] GenerationError),
     #[error(transparent)]
     Roles(#[from] RolesError),
+    #[error(transparent)]
+    Receipt(#[from] ReceiptError),
     #[error("{} cannot be used:\n{}", packages(.0.len()), .0.iter().map(|error| format!("  {}", package::causes(error).join(": "))).collect::<Vec<_>>().join("\n"))]
     Packages(Vec<StoreError>),
     #[error("cannot read the install root")]
@@ -95,12 +98,21 @@ impl Host {
         if let Some(live) = live.filter(|live| !generations.contains_key(live)) {
             return Err(GenerationError::NotFound(live).into());
         }
+        // Who goes back has the roles of then; what is live already follows those of now.
+        let back = match wanted {
+            Wanted::Generation(number) if live != Some(*number) => generations.get(number),
+            _ => None,
+        };
+        let roles = match back {
+            Some(back) => self.roles_with(back)?,
+            None => roles::read(&self.paths.roles())?,
+        };
         let mut observed = Observed {
             time,
             live,
             generations,
             highest: self.highest()?,
-            roles: roles::read(&self.paths.roles())?,
+            roles,
             repository: self.paths.repository.clone(),
             digests: BTreeMap::new(),
             packages: BTreeMap::new(),

@@ -34,6 +34,8 @@ pub enum InstallError {
     Format(#[from] FormatError),
     #[error("bundle `{expected}` is another one: its digest is {found}")]
     OtherBundle { expected: Sha256, found: Sha256 },
+    #[error("the bundle is made for `{found}`, and this host has its packages in `{expected}`")]
+    InstallRoot { expected: Utf8PathBuf, found: Utf8PathBuf },
     #[error("the bundle has no packages for the operating system of this host")]
     OperatingSystem,
     #[error("nothing says what this host is")]

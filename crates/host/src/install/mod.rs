@@ -1,8 +1,8 @@
 //! `install`: from what somebody published to a generation that is live.
 //!
 //! First everything small is read and verified, and nothing of the host is changed; then packages come,
-//! each verified; then the roles are written and the set goes live as any other does. What this host
-//! trusts is written down when that is done.
+//! each verified; then the roles and what this host trusts are written, and the set goes live as any
+//! other does.
 
 mod error;
 mod offer;
@@ -11,16 +11,12 @@ mod trust;
 use std::collections::BTreeSet;
 
 use package::bundle::Latest;
-use package::durable;
 use package::id::RoleName;
 use package::secret::RoleKey;
 use package::sign::PublicKey;
 
-use crate::derived::{missing, remove_file};
-use crate::host::{Host, HostLock, Job};
+use crate::host::{Host, HostError, HostLock, Job};
 use crate::plan::{Plan, Wanted};
-use crate::platform;
-use crate::receipt::Receipt;
 use crate::roles;
 use crate::store::Repository;
 use offer::Offer;
@@ -59,12 +55,16 @@ pub struct Installed {
 impl Host {
     /// Makes live what the latest publication has for this host. Safe to repeat.
     pub fn install(&self, request: &Install, job: &Job<'_>) -> Result<Installed, InstallError> {
-        let offer = self.offer(request, Pinned::read(&self.paths)?.as_ref(), job)?;
+        let mut offer = self.offer(request, Pinned::read(&self.paths)?.as_ref(), job)?;
         let lock = self.lock(job)?;
         // Somebody else may have installed in the meantime.
         let pinned = Pinned::read(&self.paths)?;
         self.trusted_key(request, pinned.as_ref())?;
         self.believe(&offer.latest, request, pinned.as_ref(), job)?;
+        // Or what was interrupted was undone, and with it the roles.
+        if self.roles_for(request)? != offer.roles {
+            offer = self.offer(request, pinned.as_ref(), job)?;
+        }
         let plan = {
             let _in_use = self.store.in_use(job.cancel, job.observer)?;
             let Install { repository, .. } = request;
@@ -72,20 +72,21 @@ impl Host {
             if let Some((template, config)) = &offer.late {
                 self.add_late(template, config, job)?;
             }
-            let roles: Vec<&RoleName> = offer.roles.iter().collect();
+            self.keep_keys(&offer.secrets)?;
             for opened in &offer.secrets {
-                self.add_secrets(opened, &roles, job)?;
+                self.add_secrets(opened, job)?;
             }
-            self.go_live(&offer, pinned, &lock, job)?
+            self.go_live(&offer, pinned.as_ref(), &lock, job)?
         };
         Ok(Installed { latest: offer.latest, roles: offer.roles, plan })
     }
 
-    /// Makes the set live for its roles; if it does not stay so, the roles are what they were.
+    /// Makes the set live for its roles; if it does not stay so, the roles and the trust are what they
+    /// were.
     fn go_live(
         &self,
         offer: &Offer,
-        pinned: Option<Pinned>,
+        pinned: Option<&Pinned>,
         lock: &HostLock,
         job: &Job<'_>,
     ) -> Result<Plan, InstallError> {
@@ -93,54 +94,35 @@ impl Host {
         let Latest { sequence, bundle, .. } = &offer.latest;
         let reason = format!("publication {sequence}, bundle {bundle}");
         let job = Job { reason, ..job.clone() };
-        let activated = self.write_roles(&offer.roles).and_then(|()| {
-            let wanted = Wanted::Packages(offer.ids.clone());
-            Ok(self.activate_locked(&wanted, lock, &job)?)
-        });
+        let trusted = Pinned::after(pinned, &offer.key, &offer.latest);
+        let is_new = pinned != Some(&trusted);
+        let activate = || {
+            // Killed at any moment, what is live is never newer than what was seen.
+            if is_new {
+                Pinned::write(Some(&trusted), &self.paths)?;
+            }
+            self.write_roles(&offer.roles)?;
+            self.activate_locked(&Wanted::Packages(offer.ids.clone()), lock, &job)
+        };
+        let activated = activate().map_err(InstallError::from);
         // What failed its first trial has nothing to go back to.
         let is_live = activated.is_ok()
             || self.live().is_ok_and(|live| {
                 live.roles == offer.roles && live.packages.keys().eq(offer.ids.iter())
             });
-        let settled = if is_live {
-            let trusted = Pinned::after(pinned, &offer.key, offer.latest.clone());
-            trusted.write(&self.paths).map_err(InstallError::from)
-        } else {
-            self.write_roles(&before)
-        };
-        if let Err(error) = settled {
+        let mut settled = vec![];
+        if !is_live {
+            settled.push(self.write_roles(&before));
+            if is_new {
+                settled.push(Pinned::write(pinned, &self.paths).map_err(HostError::from));
+            }
+        } else if activated.is_ok() {
+            settled.push(self.forget_keys().map_err(HostError::from));
+        }
+        for error in settled.into_iter().filter_map(Result::err) {
             // What is live is live; the next install does the rest.
             job.warn(&package::causes(&error).join(": "));
         }
         activated
-    }
-
-    /// Makes these the roles of the machine; each is in the receipt while it is ours.
-    fn write_roles(&self, wanted: &BTreeSet<RoleName>) -> Result<(), InstallError> {
-        let folder = self.paths.roles();
-        let found = roles::read(&folder)?;
-        if found == *wanted {
-            return Ok(());
-        }
-        let mut receipt = Receipt::read(&self.paths)?;
-        let made = missing(&folder)?;
-        receipt.update(&self.paths, |receipt| {
-            receipt.folders.extend(made);
-            receipt.roles.extend(wanted.difference(&found).cloned());
-        })?;
-        platform::create_folders(&folder)?;
-        for role in wanted.difference(&found) {
-            // An empty file is whole at once; one aside would be taken for a role.
-            let path = folder.join(role.as_str());
-            fs_err::File::create(&path)?.sync_all()?;
-            platform::set_mode(&path, 0o644)?;
-        }
-        for role in found.difference(wanted) {
-            remove_file(&folder.join(role.as_str()))?;
-        }
-        durable::sync_directory(&folder)?;
-        receipt
-            .update(&self.paths, |receipt| receipt.roles.retain(|role| wanted.contains(role)))?;
-        Ok(())
     }
 }

@@ -173,11 +173,19 @@ impl Host {
         let signature = String::from_utf8_lossy(&signature);
         key.verify_document(BUNDLE, &bytes, &signature, &self.distribution.name)
             .map_err(|source| InstallError::Untrusted { file: path, source })?;
-        Ok(Bundle::parse(&bytes)?)
+        let bundle = Bundle::parse(&bytes)?;
+        let (expected, found) =
+            (&self.distribution.install_root, &bundle.distribution.install_root);
+        // Paths are built into programs; who names another root knows that.
+        if self.is_at_home && found != expected {
+            let (expected, found) = (expected.clone(), found.clone());
+            return Err(InstallError::InstallRoot { expected, found });
+        }
+        Ok(bundle)
     }
 
     /// The roles that this host shall have.
-    fn roles_for(&self, request: &Install) -> Result<BTreeSet<RoleName>, InstallError> {
+    pub(super) fn roles_for(&self, request: &Install) -> Result<BTreeSet<RoleName>, InstallError> {
         let found = roles::read(&self.paths.roles())?;
         let wanted = if request.roles.is_empty() { &found } else { &request.roles };
         if wanted.is_empty() {
@@ -194,6 +202,7 @@ impl Host {
     }
 
     /// The template of the package that is made with values of this host, if an installer left some.
+    /// They are there once, and the name of the package has the configuration in it: it may be another.
     fn late(
         &self,
         reader: &Reader<'_>,
@@ -207,7 +216,13 @@ impl Host {
         let config = flags::read(&flag)?.map(|bytes| LateConfig::parse(&bytes)).transpose();
         let config = config
             .map_err(|source| SetupError::Late { path: flag.clone(), source })?
-            .filter(|config| config.late_bound_package_id == *id);
+            .filter(|config| {
+                let provider = format!("{}-provider-", self.distribution.name);
+                let is_provider = |id: &PackageId| id.name().as_str().starts_with(&provider);
+                let named = &config.late_bound_package_id;
+                named == id || is_provider(named) && is_provider(id)
+            })
+            .map(|config| LateConfig { late_bound_package_id: id.clone(), ..config });
         let Some(config) = config else {
             if ids.contains(id) {
                 return Err(InstallError::NoLateConfig { id: id.clone(), flag });
@@ -235,7 +250,7 @@ impl Host {
                 continue;
             }
             let sealed = reader.read(&bundle::secret_path(id))?;
-            let opened = self.open_secrets(id, sealed, &keys).map_err(|source| {
+            let opened = self.open_secrets((id, readers), sealed, &keys).map_err(|source| {
                 let (roles, source) = (readers.iter().cloned().collect(), Box::new(source));
                 InstallError::Secrets { id: id.clone(), roles, source }
             })?;

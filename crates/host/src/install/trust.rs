@@ -1,4 +1,5 @@
-//! Whose bundles this host takes, and the newest of them that was live: written only when one is.
+//! Whose bundles this host takes, and the newest of them that was live: written just before one is,
+//! and taken back if it does not stay so.
 
 use std::io;
 
@@ -25,9 +26,9 @@ pub struct Pinned {
 
 impl Pinned {
     /// The record that `seen`, signed by `key`, is live; what is newer stays the newest.
-    pub(crate) fn after(before: Option<Self>, key: &PublicKey, seen: Latest) -> Self {
-        let newer = before.map(|before| before.seen).filter(|old| old.sequence > seen.sequence);
-        Self { format: FORMAT, key: key.to_string(), seen: newer.unwrap_or(seen) }
+    pub(crate) fn after(before: Option<&Self>, key: &PublicKey, seen: &Latest) -> Self {
+        let newer = before.map(|before| &before.seen).filter(|old| old.sequence > seen.sequence);
+        Self { format: FORMAT, key: key.to_string(), seen: newer.unwrap_or(seen).clone() }
     }
 
     /// The key.
@@ -50,8 +51,15 @@ impl Pinned {
         }
     }
 
-    /// Writes it; when this returns it lasts.
-    pub(crate) fn write(&self, paths: &Paths) -> io::Result<()> {
-        durable::write(&paths.trust(), json::pretty(self).as_bytes())
+    /// Makes this the record of this host; when this returns it lasts.
+    pub(crate) fn write(record: Option<&Self>, paths: &Paths) -> io::Result<()> {
+        let path = paths.trust();
+        let Some(record) = record else {
+            return match fs_err::remove_file(path) {
+                Err(error) if crate::paths::is_absence(&error) => Ok(()),
+                removed => removed.and_then(|()| durable::sync_directory(&paths.root)),
+            };
+        };
+        durable::write(&path, json::pretty(record).as_bytes())
     }
 }

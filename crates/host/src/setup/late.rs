@@ -2,6 +2,7 @@
 //! the repository, and values that the installer left here.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 
 use camino::Utf8Path;
@@ -9,6 +10,7 @@ use package::PackageId;
 use package::manifest::MANIFEST;
 use package::path::{PackagePath, PathError};
 use package::pkginfo::PKGINFO;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::make::{self, MadeFile};
@@ -29,8 +31,8 @@ const FORMAT: u32 = 1;
 /// Files are not larger than this together with their values.
 const SIZE_MAX_BYTES: usize = 64 << 20;
 
-/// The content of `late-config.yaml`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+/// The content of `late-config.yaml`. It never shows its values, which may be secret.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
 pub struct LateConfig {
     /// The package that is made.
     pub late_bound_package_id: PackageId,
@@ -56,7 +58,7 @@ struct ConfigFile {
 
 /// What a package was made of, kept so that it can be made again. Values may be secret: only the owner
 /// of the installation reads them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Inputs {
     format: u32,
     package: PackageId,
@@ -64,6 +66,21 @@ pub(crate) struct Inputs {
     pub(crate) template: String,
     /// The values that it asks for.
     values: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for LateConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&String> = self.bound_values.keys().collect();
+        let mut shown = f.debug_struct("LateConfig");
+        shown.field("late_bound_package_id", &self.late_bound_package_id);
+        shown.field("bound_values", &names).finish()
+    }
+}
+
+impl fmt::Debug for Inputs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inputs").field("package", &self.package).finish_non_exhaustive()
+    }
 }
 
 impl Inputs {
@@ -135,13 +152,18 @@ pub enum LateError {
 impl LateConfig {
     /// Reads the content of a `late-config.yaml`.
     pub fn parse(bytes: &[u8]) -> Result<Self, LateError> {
-        let config: Self = serde_saphyr::from_slice(bytes)
-            .map_err(|error| LateError::Config(error.to_string()))?;
+        let config: Self = read_yaml(bytes).map_err(LateError::Config)?;
         if config.late_bound_package_id.version().as_str() != VERSION {
             return Err(LateError::Version(config.late_bound_package_id));
         }
         Ok(config)
     }
+}
+
+/// Reads YAML; what is wrong with it is told without the lines around, which may hold secrets.
+fn read_yaml<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    let options = serde_saphyr::options! { with_snippet: false };
+    serde_saphyr::from_slice_with_options(bytes, options).map_err(|error| error.to_string())
 }
 
 /// Where the template of a package lies in a repository.
@@ -154,14 +176,14 @@ pub fn bind(
     bytes: &[u8],
     config: &LateConfig,
 ) -> Result<BTreeMap<PackagePath, MadeFile>, LateError> {
-    let ConfigPackage { package } =
-        serde_saphyr::from_slice(bytes).map_err(|error| LateError::Package(error.to_string()))?;
+    let ConfigPackage { package } = read_yaml(bytes).map_err(LateError::Package)?;
     let mut files = BTreeMap::new();
     let mut size = 0;
     for ConfigFile { path, content, permissions } in package {
         // The reference writes paths as if the package were the root.
         let path: PackagePath = path.strip_prefix('/').unwrap_or(&path).parse()?;
-        if [MANIFEST, MADE_MANIFEST, SALT].contains(&path.as_str()) {
+        let top = path.components().next().unwrap_or_default();
+        if [MANIFEST, MADE_MANIFEST, SALT].contains(&top) {
             return Err(LateError::Reserved(path));
         }
         let mode = match permissions {

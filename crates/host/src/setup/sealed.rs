@@ -4,8 +4,10 @@
 //! here, and nothing that is said, tells what is in it: the manifest is as private as the files, and
 //! its digest, which everybody may know, is salted.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+use camino::Utf8PathBuf;
 use package::PackageId;
 use package::id::RoleName;
 use package::manifest::{MANIFEST, Mode};
@@ -14,10 +16,11 @@ use package::pkginfo::{BUILDINFO, PKGINFO, PkgInfo};
 use package::secret::{RoleKey, SecretError, Secrets};
 
 use super::make::{self, MadeFile, MadeFiles};
+use crate::derived::remove_file;
 use crate::event::Event;
 use crate::host::{Host, HostError, Job};
 use crate::platform::tree::Folder;
-use crate::store::{MADE_MANIFEST, SALT, StoreError};
+use crate::store::{self, MADE_MANIFEST, SALT, StoreError};
 
 /// The largest key file that is read.
 const KEY_MAX_BYTES: u64 = 64 << 10;
@@ -46,16 +49,17 @@ pub enum SealedError {
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) package: PackageId,
+    roles: BTreeSet<RoleName>,
     sealed: Vec<u8>,
     key: RoleKey,
     files: MadeFiles,
 }
 
 impl Host {
-    /// Opens the secrets of `package` with one of `keys`.
+    /// Opens the secrets of `package`, which are for `roles`, with one of `keys`.
     pub(crate) fn open_secrets(
         &self,
-        package: &PackageId,
+        (package, roles): (&PackageId, &BTreeSet<RoleName>),
         sealed: Vec<u8>,
         keys: &[RoleKey],
     ) -> Result<Opened, SealedError> {
@@ -67,7 +71,7 @@ impl Host {
             |key: &&RoleKey| Secrets::open(&sealed, std::slice::from_ref(*key), package).is_ok();
         let key = keys.iter().find(opens).cloned().ok_or(SecretError::OtherKey)?;
         let files = self.files_of(&secrets)?;
-        Ok(Opened { package: package.clone(), sealed, key, files })
+        Ok(Opened { package: package.clone(), roles: roles.clone(), sealed, key, files })
     }
 
     /// The files of the package that these secrets make.
@@ -103,21 +107,58 @@ impl Host {
         }
     }
 
+    /// Keeps the keys that opened secrets, each with the roles whose secrets those are.
+    pub(crate) fn keep_keys(&self, opened: &[Opened]) -> io::Result<()> {
+        let mut texts: BTreeMap<String, (&RoleKey, BTreeSet<&str>)> = BTreeMap::new();
+        for Opened { key, roles, .. } in opened {
+            let (_, of_key) =
+                texts.entry(key.recipient().to_string()).or_insert((key, BTreeSet::new()));
+            of_key.extend(roles.iter().map(RoleName::as_str));
+        }
+        for (recipient, (key, roles)) in texts {
+            let path = self.key(&recipient);
+            let text = key.to_file(&roles.into_iter().collect::<Vec<_>>().join(", "));
+            if fs_err::read(&path).ok().as_deref() != Some(text.as_bytes()) {
+                self.keep_private(&path, text.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn key(&self, recipient: &str) -> Utf8PathBuf {
+        self.paths.keys().join(format!("{recipient}.key"))
+    }
+
+    /// Removes the keys that open nothing that is kept.
+    pub(crate) fn forget_keys(&self) -> io::Result<()> {
+        let keys = self.kept_keys()?;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let mut kept = Vec::new();
+        for name in store::entries(&self.paths.root.join("late"))? {
+            let id = name.strip_suffix(".age").and_then(|id| id.parse::<PackageId>().ok());
+            if let Some(id) = id {
+                kept.push((fs_err::read(self.paths.sealed(&id))?, id));
+            }
+        }
+        for key in keys {
+            let keys = std::slice::from_ref(&key);
+            // What cannot be told to be of another key is no reason to lose one.
+            let is_other = |(sealed, id): &(Vec<u8>, PackageId)| {
+                matches!(Secrets::open(sealed, keys, id), Err(SecretError::OtherKey))
+            };
+            if kept.iter().all(is_other) {
+                remove_file(&self.key(&key.recipient().to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes the package, unless it is there, after what it is made of is kept.
-    pub(crate) fn add_secrets(
-        &self,
-        opened: &Opened,
-        roles: &[&RoleName],
-        job: &Job<'_>,
-    ) -> Result<(), HostError> {
+    pub(crate) fn add_secrets(&self, opened: &Opened, job: &Job<'_>) -> Result<(), HostError> {
         let id = &opened.package;
         let _locks = self.store.work_on(id, job.cancel, job.observer)?;
-        let key = self.paths.keys().join(format!("{}.key", opened.key.recipient()));
-        let roles: Vec<&str> = roles.iter().map(|role| role.as_str()).collect();
-        let text = opened.key.to_file(&roles.join(", "));
-        if fs_err::read(&key).ok().as_deref() != Some(text.as_bytes()) {
-            self.keep_private(&key, text.as_bytes())?;
-        }
         let already = self.store.contains(id)?;
         if already {
             let (found, expected) =

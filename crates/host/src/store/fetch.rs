@@ -271,9 +271,10 @@ impl Fetching<'_> {
         let progress = |Progress { done_bytes, total_bytes }: Progress| {
             self.observer.event(&Event::Fetching { id, done_bytes, total_bytes });
         };
+        let promised = self.trust.archive.as_ref().map(|(_, file)| file.size);
         let options = Options {
             checked_later: true,
-            size_max_bytes: SIZE_MAX_BYTES,
+            size_max_bytes: promised.unwrap_or(SIZE_MAX_BYTES).min(SIZE_MAX_BYTES),
             progress: &progress,
             ..Options::new(self.cancel)
         };

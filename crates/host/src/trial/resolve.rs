@@ -191,6 +191,7 @@ impl Host {
             job.warn(&format!("generation {bad} was not confirmed: going back to {good}"));
             return self.go_back(machine, bad, good, reason, &[], job);
         }
+        self.restore_roles(job);
         self.settle(machine, true, job)?;
         Trial::forget(&self.paths)?;
         self.unschedule(machine, trial.to);
@@ -216,6 +217,7 @@ impl Host {
             self.force_down(&**services, &stop, job);
         }
         generation::switch(&self.paths, Some(bad), good)?;
+        self.restore_roles(job);
         let (reason, log) = (reason.to_owned(), log.to_vec());
         self.note(What::Returned { from: bad, to: good, reason, log }, job);
         self.settle(machine, true, job)?;

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use camino::Utf8PathBuf;
+use host::event::{Event, Observer};
 use host::install::{Install, InstallError, Installed};
 use host::store::Repository;
 use package::secret::RoleKey;
@@ -372,6 +373,168 @@ fn an_interrupted_install_can_be_repeated_at_every_step() {
     }
 }
 
+/// Dies as soon as it hears something, as if the process were killed.
+struct DieAt(&'static str);
+
+impl Observer for DieAt {
+    fn event(&self, event: &Event<'_>) {
+        assert!(!format!("{event:?}").starts_with(self.0), "killed");
+    }
+}
+
+impl Scene {
+    fn seen(&self) -> Option<u64> {
+        let pinned = fs_err::read_to_string(self.fake.world.host.paths.trust()).ok()?;
+        let pinned: serde_json::Value = serde_json::from_str(&pinned).unwrap();
+        pinned["seen"]["sequence"].as_u64()
+    }
+
+    fn roles(&self) -> Vec<String> {
+        names(&self.fake.world.host.paths.roles())
+    }
+
+    /// Puts a unit into the set of a role.
+    fn unit(&mut self, role: &str, name: &str) {
+        self.package(
+            role,
+            &format!("{name}--1"),
+            "{}",
+            &format!("dcos.target.wants/{name}.service"),
+        );
+    }
+
+    /// Installs until something is heard.
+    fn killed(&self, request: &Install, at: &'static str) {
+        let job = self.fake.world.job();
+        let (host, observer) = (&self.fake.world.host, DieAt(at));
+        let job = host::Job { observer: &observer, ..job };
+        let dies = std::panic::AssertUnwindSafe(|| host.install(request, &job).map(drop));
+        std::panic::catch_unwind(dies).expect_err("it was not killed");
+    }
+}
+
+#[test]
+fn what_is_live_is_trusted_whenever_an_install_is_killed() {
+    let mut scene = Scene::new();
+    scene.unit("master", "web");
+    scene.publisher.publish(1, None);
+    scene.killed(&scene.request(&["master"]), "Live");
+    assert_eq!(scene.seen(), Some(1));
+    let other = PublicKey::parse(&KeyPair::generate(None).unwrap().public).unwrap();
+    let other = Install { key: Some(other), ..scene.request(&["master"]) };
+    assert!(matches!(scene.install(&other), Err(InstallError::OtherKey { .. })));
+    scene.master().unwrap();
+    scene.upgrade();
+    scene.publisher.publish(2, None);
+    scene.killed(&scene.request(&["master"]), "Live");
+    assert_eq!(scene.seen(), Some(2));
+}
+
+#[test]
+fn a_host_that_went_back_by_itself_has_its_roles_again_and_takes_the_publication_again() {
+    let mut scene = Scene::new();
+    scene.unit("master", "web");
+    scene.unit("slave", "agent");
+    scene.publisher.publish(1, None);
+    scene.master().unwrap();
+    scene.publisher.publish(2, None);
+    scene.killed(&scene.request(&["slave"]), "Starting");
+    assert_eq!(scene.roles(), ["slave"]);
+    let world = &scene.fake.world;
+    world.host.setup(&world.top, &world.job()).unwrap();
+    assert_eq!((world.live(), scene.roles()), (1, vec!["master".to_owned()]));
+    scene.install(&scene.request(&["slave"])).unwrap();
+    assert_eq!(scene.live(), ["agent--1", "base--1"]);
+    assert_eq!(scene.roles(), ["slave"]);
+    // Whoever comes next without a word about roles leaves them as they were.
+    scene.publisher.publish(3, None);
+    scene.killed(&scene.request(&["master"]), "Starting");
+    scene.install(&scene.request(&[])).unwrap();
+    assert_eq!(scene.live(), ["agent--1", "base--1"]);
+    assert_eq!(scene.roles(), ["slave"]);
+}
+
+#[test]
+fn a_set_that_fails_its_trial_leaves_the_roles_and_the_trust_as_they_were() {
+    let mut scene = Scene::new();
+    scene.unit("slave", "agent");
+    scene.publisher.publish(1, None);
+    scene.master().unwrap();
+    scene.publisher.publish(2, None);
+    scene.fake.manager.broken.lock().unwrap().insert("agent.service".to_owned());
+    let error = scene.install(&scene.request(&["slave"])).unwrap_err();
+    let returned = matches!(&error, InstallError::Host(host::HostError::Returned { .. }));
+    assert!(returned, "{error:?}");
+    assert_eq!((scene.seen(), scene.roles()), (Some(1), vec!["master".to_owned()]));
+}
+
+#[test]
+fn a_first_set_that_cannot_be_active_leaves_no_trust() {
+    let mut scene = Scene::new();
+    scene.package("master", "app--1", r#"{"requires":["nothing"]}"#, "bin/app");
+    scene.publisher.publish(1, None);
+    scene.master().unwrap_err();
+    assert!(!scene.fake.world.host.paths.trust().exists());
+    assert!(scene.roles().is_empty());
+}
+
+#[test]
+fn going_back_gives_the_host_the_roles_that_it_had() {
+    let mut scene = Scene::new();
+    scene.unit("slave", "agent");
+    scene.publisher.publish(1, None);
+    scene.master().unwrap();
+    scene.install(&scene.request(&["slave"])).unwrap();
+    let world = &scene.fake.world;
+    *scene.fake.manager.refuses_to_stop.lock().unwrap() = true;
+    world.rollback_to(1).unwrap_err();
+    assert_eq!((world.live(), scene.roles()), (2, vec!["slave".to_owned()]));
+    *scene.fake.manager.refuses_to_stop.lock().unwrap() = false;
+    world.rollback_to(1).unwrap();
+    assert_eq!((world.live(), scene.roles()), (1, vec!["master".to_owned()]));
+    world.rollback_to(2).unwrap();
+    assert_eq!((world.live(), scene.roles()), (2, vec!["slave".to_owned()]));
+    // What is uninstalled later is still known.
+    world.host.uninstall(true, &world.job()).unwrap();
+    assert!(scene.roles().is_empty());
+}
+
+#[test]
+fn roles_that_somebody_else_changed_stay_when_the_host_goes_back() {
+    let scene = Scene::new();
+    scene.publisher.publish(1, None);
+    scene.master().unwrap();
+    let world = &scene.fake.world;
+    world.has_roles(&["slave"]);
+    world.host.setup(&world.top, &world.job()).unwrap();
+    assert_eq!(world.live(), 2);
+    // The packages of then, for the roles of now.
+    world.rollback_to(1).unwrap();
+    assert_eq!((world.live(), scene.roles()), (3, vec!["slave".to_owned()]));
+}
+
+#[test]
+fn a_bundle_for_another_install_root_is_refused_unless_somebody_named_the_root() {
+    let mut scene = Scene::new();
+    scene.publisher.publish(1, None);
+    let paths = scene.fake.world.host.paths.clone();
+    let machine = scene.fake.world.host.machine.clone();
+    let own = package::distribution::Distribution {
+        install_root: paths.root.clone(),
+        ..scene.publisher.bundle.distribution.clone()
+    };
+    let named = scene.fake.world.host.clone();
+    scene.fake.world.host = host::Host::new(own.clone(), paths);
+    scene.fake.world.host.machine = machine;
+    let said = scene.refusal(&scene.request(&["master"]));
+    insta::assert_snapshot!(said, @"the bundle is made for `/opt/mesosphere`, and this host has its packages in `TOP/root`");
+    scene.publisher.bundle.distribution = own;
+    scene.publisher.publish(2, None);
+    scene.master().unwrap();
+    scene.fake.world.host = named;
+    scene.master().unwrap();
+}
+
 /// Serves a folder, so that each file can be made to misbehave.
 fn serve(scene: &Scene, server: &HttpServer) {
     let folder = &scene.publisher.folder;
@@ -408,6 +571,27 @@ fn a_server_that_breaks_off_is_asked_again() {
     }
     scene.install(&over_http(&scene, &server)).unwrap();
     assert_eq!(scene.live(), ["app--1", "base--1"]);
+}
+
+#[test]
+fn no_more_of_an_archive_is_taken_than_the_bundle_promises() {
+    let scene = Scene::new();
+    scene.publisher.publish(1, None);
+    let server = HttpServer::start().unwrap();
+    serve(&scene, &server);
+    let path = "packages/app/app--1.tar.zst";
+    let mut file = fs_err::read(scene.served(path)).unwrap();
+    let size = file.len();
+    file.resize(1 << 20, 0);
+    for answer in [Answer::file(file.clone()), Answer::file(file).chunked()] {
+        server.on(&format!("/{path}"), [answer]);
+        let error = scene.install(&over_http(&scene, &server)).unwrap_err();
+        let said = scene.fake.world.said(&error).replace(&server.url(""), "URL");
+        assert!(said.contains(&format!("it is larger than the limit of {size} bytes")), "{said}");
+    }
+    let file = Answer::file(fs_err::read(scene.served(path)).unwrap());
+    server.on(&format!("/{path}"), [file]);
+    scene.install(&over_http(&scene, &server)).unwrap();
 }
 
 #[test]
@@ -464,6 +648,37 @@ fn values_of_the_host_get_into_a_template_that_the_bundle_promises() {
     `packages/late/late--setup.dcos_config` is not the file of the bundle
     package `late--setup` needs values of this host, and `TOP/config/setup-flags/late-config.yaml` does not name it
     ");
+}
+
+#[test]
+fn values_that_an_installer_left_once_are_those_of_every_configuration() {
+    let mut scene = Scene::new();
+    let template = "package:\n- path: etc/late\n  content: \
+                    LATE_BIND_PLACEHOLDER_START_v_LATE_BIND_PLACEHOLDER_END\n";
+    let flag = |scene: &Scene, id: &str| {
+        let text = format!("late_bound_package_id: {id}\nbound_values:\n  v: 1\n");
+        scene.fake.world.flag("late-config.yaml", &text);
+    };
+    flag(&scene, "dcos-provider-c1-onprem--setup");
+    for (sequence, configuration) in [(1, "c1"), (2, "c2")] {
+        let name = format!("dcos-provider-{configuration}-onprem");
+        let id: package::PackageId = format!("{name}--setup").parse().unwrap();
+        for ids in scene.publisher.bundle.packages.values_mut().flat_map(|all| all.values_mut()) {
+            ids.retain(|id| !id.name().as_str().contains("provider"));
+            ids.insert(id.clone());
+        }
+        scene.publisher.bundle.late = Some(id.clone());
+        let path = format!("packages/{name}/{id}.dcos_config");
+        scene.publisher.file(&path, template.as_bytes());
+        scene.publisher.publish(sequence, None);
+        scene.master().unwrap();
+        assert_eq!(scene.live(), ["app--1", "base--1", id.to_string().as_str()]);
+        let late = scene.fake.world.root().join("etc/late");
+        assert_eq!(fs_err::read_to_string(late).unwrap(), "1");
+    }
+    flag(&scene, "other-provider-c2-onprem--setup");
+    let said = scene.refusal(&scene.request(&["master"]));
+    insta::assert_snapshot!(said, @"package `dcos-provider-c2-onprem--setup` needs values of this host, and `TOP/config/setup-flags/late-config.yaml` does not name it");
 }
 
 #[test]

@@ -188,8 +188,8 @@ fn a_hostile_package_is_refused_with_its_reason_and_leaves_nothing() {
     cannot use `packages/late/late--setup.dcos_config`: `etc/a` has the start of a placeholder without its end, or the end without its start
     cannot use `packages/late/late--setup.dcos_config`: `etc/a` has the start of a placeholder without its end, or the end without its start
     package `late--setup` cannot be read: invalid `pkginfo.json`: invalid type: sequence, expected a map at line 1 column 0
-    cannot use `packages/late/late--setup.dcos_config`: expected `package`, a list of files with `path` and `content`: error: line 2 column 3: missing field `path`
-    cannot use `packages/late/late--setup.dcos_config`: expected `package`, a list of files with `path` and `content`: error: line 2 column 3: expected mapping start
+    cannot use `packages/late/late--setup.dcos_config`: expected `package`, a list of files with `path` and `content`: missing field `path` at line 2, column 3
+    cannot use `packages/late/late--setup.dcos_config`: expected `package`, a list of files with `path` and `content`: expected mapping start at line 2, column 3
     ");
 }
 
@@ -203,7 +203,8 @@ fn a_late_package_cannot_bring_a_manifest_of_its_own() {
     package::manifest::Manifest::parse(lies.as_bytes()).unwrap();
     let world = world_with("  v: 1\n", "");
     let mut said = Vec::new();
-    for name in ["manifest.json", "/manifest.unverified.json"] {
+    for name in ["manifest.json", "/manifest.unverified.json", "manifest.json/x", "secrets.salt/x"]
+    {
         let unit = "- path: dcos.target.wants/hidden.service\n  content: x\n";
         with_package(&world, &format!("package:\n{unit}- path: {name}\n  content: |\n    {lies}"));
         said.push(refusal(&world));
@@ -212,7 +213,26 @@ fn a_late_package_cannot_bring_a_manifest_of_its_own() {
     insta::assert_snapshot!(said.join("\n"), @"
     cannot use `packages/late/late--setup.dcos_config`: `manifest.json` is a name that this program keeps for itself
     cannot use `packages/late/late--setup.dcos_config`: `manifest.unverified.json` is a name that this program keeps for itself
+    cannot use `packages/late/late--setup.dcos_config`: `manifest.json/x` is a name that this program keeps for itself
+    cannot use `packages/late/late--setup.dcos_config`: `secrets.salt/x` is a name that this program keeps for itself
     ");
+}
+
+#[test]
+fn values_are_in_no_message_and_no_debugging_output() {
+    let value = "hunter2";
+    let yaml = format!("late_bound_package_id: late--setup\nbound_values:\n  v: {value}\n");
+    let config = LateConfig::parse(yaml.as_bytes()).unwrap();
+    insta::assert_snapshot!(format!("{config:?}"), @r#"LateConfig { late_bound_package_id: "late--setup", bound_values: ["v"] }"#);
+    for more in
+        ["  v: again\n", "  w: [1]\n", "  w: {\n", "  w: *x\n", "\tw: 1\n", "w\n", "  w: '\n"]
+    {
+        let error = LateConfig::parse(format!("{yaml}{more}").as_bytes()).unwrap_err();
+        assert!(!error.to_string().contains(value), "{error}");
+    }
+    let template = format!("package:\n- path: etc/a\n  content: {value}\n  permissions: [1]\n");
+    let error = bind(template.as_bytes(), &config).unwrap_err();
+    assert!(!error.to_string().contains(value), "{error}");
 }
 
 #[test]
@@ -272,13 +292,13 @@ fn a_late_configuration_that_cannot_be_used_is_refused() {
     said.push(refusal(&world));
     insta::assert_snapshot!(said.join("\n"), @"
     cannot use `TOP/config/setup-flags/late-config.yaml`: expected `late_bound_package_id` and `bound_values`: unexpected end of input at line 1, column 1
-    cannot use `TOP/config/setup-flags/late-config.yaml`: expected `late_bound_package_id` and `bound_values`: error: line 1 column 1: expected mapping start
-    cannot use `TOP/config/setup-flags/late-config.yaml`: expected `late_bound_package_id` and `bound_values`: error: line 1 column 24: `late` is not a valid package id: expected `NAME--VERSION`, the version without `-`
+    cannot use `TOP/config/setup-flags/late-config.yaml`: expected `late_bound_package_id` and `bound_values`: expected mapping start at line 1, column 1
+    cannot use `TOP/config/setup-flags/late-config.yaml`: expected `late_bound_package_id` and `bound_values`: `late` is not a valid package id: expected `NAME--VERSION`, the version without `-` at line 1, column 24
     cannot use `TOP/config/setup-flags/late-config.yaml`: package `late--1` cannot be made on a host: its version must be `setup`
-    cannot use `TOP/config/setup-flags/late-config.yaml`: expected `late_bound_package_id` and `bound_values`: error: line 1 column 1: missing field `late_bound_package_id`
-    cannot use `TOP/config/setup-flags/late-config.yaml`: expected `late_bound_package_id` and `bound_values`: error: line 2 column 15: expected mapping start
-    cannot use `TOP/config/setup-flags/late-config.yaml`: expected `late_bound_package_id` and `bound_values`: error: line 2 column 19: expected string scalar
-    cannot use `TOP/config/setup-flags/late-config.yaml`: expected `late_bound_package_id` and `bound_values`: error: line 2 column 22: duplicate mapping key: v, set DuplicateKeyPolicy in Options if acceptable
+    cannot use `TOP/config/setup-flags/late-config.yaml`: expected `late_bound_package_id` and `bound_values`: missing field `late_bound_package_id` at line 1, column 1
+    cannot use `TOP/config/setup-flags/late-config.yaml`: expected `late_bound_package_id` and `bound_values`: expected mapping start at line 2, column 15
+    cannot use `TOP/config/setup-flags/late-config.yaml`: expected `late_bound_package_id` and `bound_values`: expected string scalar at line 2, column 19
+    cannot use `TOP/config/setup-flags/late-config.yaml`: expected `late_bound_package_id` and `bound_values`: duplicate mapping key: v, set DuplicateKeyPolicy in Options if acceptable at line 2, column 22
     cannot download `file://TOP/repo/packages/late/late--setup.dcos_config`: failed to open file `TOP/repo/packages/late/late--setup.dcos_config`: No such file or directory (os error 2)
     packages are missing, and `TOP/config/setup-flags/repository-url` does not say where to get them
     ");

@@ -216,6 +216,36 @@ fn the_next_secrets_open_with_the_key_that_was_given_once() {
 }
 
 #[test]
+fn a_key_is_kept_while_something_on_disk_needs_it_and_says_whose_secrets_it_opens() {
+    let (mut scene, _) = scene();
+    let keys = |scene: &Scene| -> Vec<String> {
+        let folder = scene.fake.world.host.paths.keys();
+        names(&folder).iter().map(|name| name.trim_end_matches(".key").to_owned()).collect()
+    };
+    let old = scene.publisher.role_key.recipient().to_string();
+    scene.install(&scene.request(&["master", "slave"])).unwrap();
+    let key = scene.fake.world.host.paths.keys().join(format!("{old}.key"));
+    let text = fs_err::read_to_string(key).unwrap();
+    assert_eq!(text.lines().next(), Some("# the secrets of the role master"));
+    scene.publisher.role_key = RoleKey::generate();
+    let new = scene.publisher.role_key.recipient().to_string();
+    scene.publisher.bundle.secrets.clear();
+    scene.publisher.secrets("master", &[("etc/web.password", "another", None)]);
+    scene.publisher.publish(2, None);
+    scene.install(&scene.request(&[])).unwrap();
+    let mut both = vec![old, new.clone()];
+    both.sort();
+    assert_eq!(keys(&scene), both);
+    scene.fake.world.rollback_to(1).unwrap();
+    scene.install(&scene.request(&[])).unwrap();
+    let world = &scene.fake.world;
+    fs_err::remove_dir_all(world.host.paths.generation(1)).unwrap();
+    world.host.collect(1, &world.job()).unwrap();
+    scene.install(&scene.request(&[])).unwrap();
+    assert_eq!(keys(&scene), [new]);
+}
+
+#[test]
 fn secrets_that_somebody_exchanged_are_refused() {
     let (mut scene, id) = scene();
     let other = scene.publisher.secrets("slave", &[("etc/password", "of slaves", None)]);

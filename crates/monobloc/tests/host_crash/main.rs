@@ -129,6 +129,7 @@ fn survives_faults(operation: &Operation) {
                     assert!(stderr.contains(text), "{}", says());
                     if !operation.setup_completes {
                         assert_eq!(view.live, known.before.live, "{}", says());
+                        assert_eq!(view.trust, known.before.trust, "{}", says());
                     }
                     known.check(&view, false, &says);
                 }
@@ -260,8 +261,13 @@ impl Known {
         if must_be_new {
             assert_eq!(view.live, self.after.live, "not the new state: {}", says());
             assert_eq!(view.packages, self.after.packages, "not the new packages: {}", says());
+            assert_eq!(view.trust, self.after.trust, "not the new trust: {}", says());
             return;
         }
+        // Known before it is live, so that a host never forgets what it ran.
+        let is_new = view.live == self.after.live && self.before.live != self.after.live;
+        let is_known = view.trust == self.after.trust || !is_new && view.trust == self.before.trust;
+        assert!(is_known, "trusts something else: {:?}: {}", view.trust, says());
         let is_one = view.live == self.before.live || view.live == self.after.live;
         assert!(is_one, "neither old nor new: {}\n{:#?}", says(), view.differing(&self.after));
         for id in self.before.packages.intersection(&self.after.packages) {

@@ -27,6 +27,8 @@ pub(crate) struct View {
     /// The content of every file by the path that leads there.
     pub(crate) live: BTreeMap<String, String>,
     pub(crate) packages: BTreeSet<PackageId>,
+    /// Whose bundles the host takes, and the newest it has seen.
+    pub(crate) trust: Option<String>,
 }
 
 impl View {
@@ -43,7 +45,7 @@ impl View {
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeSet::new(),
             Err(error) => panic!("{error}"),
         };
-        Self { live, packages }
+        Self { live, packages, trust: fs_err::read_to_string(root.join("trust.json")).ok() }
     }
 
     /// What this view shows that `other` does not.

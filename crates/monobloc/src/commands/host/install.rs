@@ -24,7 +24,7 @@ const KEY_MAX_BYTES: u64 = 64 << 10;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   monobloc host install --from https://bootstrap.example --role master \\
-      --public-key release.pub --key-file master.key
+      --public-key release.pub --key-file master.agekey
   monobloc host install --from https://bootstrap.example       # later: what is newer by then
   monobloc host install --from /media/stick --role slave --public-key release.pub --key-file -")]
 pub(super) struct InstallArgs {

@@ -150,9 +150,10 @@ impl From<&ObserveError> for Problems {
     fn from(error: &ObserveError) -> Self {
         match error {
             ObserveError::Packages(errors) => Self::all(errors),
-            ObserveError::Generation(_) | ObserveError::Roles(_) | ObserveError::Io(_) => {
-                Self::of(Class::Other, error)
-            }
+            ObserveError::Generation(_)
+            | ObserveError::Roles(_)
+            | ObserveError::Receipt(_)
+            | ObserveError::Io(_) => Self::of(Class::Other, error),
         }
     }
 }
