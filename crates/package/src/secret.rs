@@ -82,10 +82,10 @@ impl RoleKey {
         Self(age::x25519::Identity::generate())
     }
 
-    /// The content of the file that keeps it.
-    pub fn to_file(&self, role: &str) -> String {
+    /// The content of the file that keeps it, with what it is for.
+    pub fn to_file(&self, purpose: &str) -> String {
         let key = self.0.to_string();
-        format!("# the secrets of the role {role}\n{}\n", key.expose_secret())
+        format!("# {purpose}\n{}\n", key.expose_secret())
     }
 
     /// The half that encrypts.

@@ -67,7 +67,9 @@ impl Genconf {
         let path = self.keys().join(format!("{role}.agekey"));
         let is_used =
             |bundle: &Bundle| bundle.secrets.values().flatten().any(|known| known.as_str() == role);
-        let text = self.kept(&path, is_used, || RoleKey::generate().to_file(role))?;
+        let text = self.kept(&path, is_used, || {
+            RoleKey::generate().to_file(&format!("reads the secrets of {role}"))
+        })?;
         text.parse().map_err(|error: package::secret::SecretError| BundleError::Key {
             path,
             problem: error.to_string(),
@@ -80,7 +82,8 @@ impl Genconf {
         let path = self.keys().join("salt.key");
         // Any secret of enough random bits will do, and that is what a key is.
         let is_used = |bundle: &Bundle| !bundle.secrets.is_empty();
-        let salt = self.kept(&path, is_used, || RoleKey::generate().to_file("of digests"))?;
+        let salt = self
+            .kept(&path, is_used, || RoleKey::generate().to_file("salts the digests of secrets"))?;
         let mut hasher = Hasher::new();
         for part in [salt.as_str(), what, content] {
             hasher.update(&(part.len() as u64).to_le_bytes());

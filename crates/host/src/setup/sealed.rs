@@ -117,7 +117,10 @@ impl Host {
         }
         for (recipient, (key, roles)) in texts {
             let path = self.key(&recipient);
-            let text = key.to_file(&roles.into_iter().collect::<Vec<_>>().join(", "));
+            let text = key.to_file(&format!(
+                "reads the secrets of {}",
+                roles.into_iter().collect::<Vec<_>>().join(", ")
+            ));
             if fs_err::read(&path).ok().as_deref() != Some(text.as_bytes()) {
                 self.keep_private(&path, text.as_bytes())?;
             }

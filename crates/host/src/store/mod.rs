@@ -28,12 +28,8 @@ pub use error::StoreError;
 pub use fetch::{Repository, RepositoryError};
 pub use unpacked::Package;
 
-/// The name of a manifest that this host made of what arrived.
-pub(crate) const MADE_MANIFEST: &str = "manifest.unverified.json";
-
-/// The file that a package has which this host made of secrets: without it nobody can guess them from
-/// digests.
-pub(crate) const SALT: &str = "secrets.salt";
+pub(crate) use package::manifest::UNVERIFIED as MADE_MANIFEST;
+pub(crate) use package::secret::SALT;
 
 /// The folder of all packages.
 #[derive(Debug, Clone)]
