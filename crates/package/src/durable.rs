@@ -34,7 +34,11 @@ pub fn create_folders(folder: &Utf8Path) -> io::Result<()> {
             match fs_err::create_dir(folder) {
                 // Somebody else was faster.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-                made => made.and_then(|()| sync_directory(&above)),
+                made => made.and_then(|()| match sync_directory(&above) {
+                    // A file system of the kernel's own has no disk to last on.
+                    Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+                    synced => synced,
+                }),
             }
         }
         Err(error) => Err(error),

@@ -226,7 +226,7 @@ fn a_key_is_kept_while_something_on_disk_needs_it_and_says_whose_secrets_it_open
     scene.install(&scene.request(&["master", "slave"])).unwrap();
     let key = scene.fake.world.host.paths.keys().join(format!("{old}.key"));
     let text = fs_err::read_to_string(key).unwrap();
-    assert_eq!(text.lines().next(), Some("# the secrets of the role master"));
+    assert_eq!(text.lines().next(), Some("# reads the secrets of master"));
     scene.publisher.role_key = RoleKey::generate();
     let new = scene.publisher.role_key.recipient().to_string();
     scene.publisher.bundle.secrets.clear();
