@@ -221,12 +221,13 @@ fn killed_at_any_moment_it_leaves_the_old_bundle_or_the_new_and_a_second_try_end
 }
 
 #[test]
-fn a_disk_that_is_full_or_broken_at_any_call_is_an_error_and_the_old_bundle_stays() {
+fn a_disk_that_is_full_forbidden_or_broken_is_an_error_and_the_old_bundle_stays() {
     let site = Site::new();
     let known = Known::of(&site, Some("old"), "new");
     let genconf = site.genconf();
     for (errno, calls, text) in [
         (Errno::ENOSPC, Calls::Changes, "No space left on device"),
+        (Errno::EACCES, Calls::Changes, "Permission denied"),
         (Errno::EIO, Calls::All, "Input/output error"),
     ] {
         for n in 0.. {

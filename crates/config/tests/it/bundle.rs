@@ -295,6 +295,30 @@ fn files_are_made_for_the_roles_that_their_paths_name() {
 }
 
 #[test]
+fn each_operating_system_has_the_packages_of_its_roles() {
+    let mut site = Site::new();
+    let archive = site.root.join("packages/agent--1.zip");
+    archive::pack(&site.root.join("packages/kv"), &archive, &PackOptions::default()).unwrap();
+    let id: PackageId = "agent--1".parse().unwrap();
+    site.release.packages.insert(OperatingSystem::Windows, [(id.clone(), archive)].into());
+    let configuration = site.configure(CONFIG).configuration;
+    let bundle = site.bundle();
+    assert_eq!(bundle.archive(&id).unwrap().0.as_str(), "packages/agent/agent--1.zip");
+    let has = |system, id: &str| {
+        let roles = &bundle.packages[&system];
+        assert_eq!(roles.len(), 2);
+        roles.values().all(|set| set.contains(&id.parse::<PackageId>().unwrap()))
+    };
+    let config = format!("test-config--setup_{configuration}");
+    for (system, own, other) in [
+        (OperatingSystem::Linux, "kv--1", "agent--1"),
+        (OperatingSystem::Windows, "agent--1", "kv--1"),
+    ] {
+        assert!(has(system, own) && has(system, &config) && !has(system, other), "{system:?}");
+    }
+}
+
+#[test]
 fn secrets_are_nowhere_in_clear() {
     let site = Site::new();
     let published = site.configure(CONFIG);
