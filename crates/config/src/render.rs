@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{Environment, Value};
+use package::bundle::late_placeholder;
 use package::diagnostic::{Diagnostic, Place, Severity};
 use package::id::UserName;
 use package::path::PackagePath;
@@ -13,10 +14,6 @@ use serde_json::Value as Json;
 use crate::definition::{Definition, Scope, Template};
 use crate::expression::{Engine, message_of};
 use crate::resolve::{Resolution, State};
-
-/// What stands before and after the name of a value that only a host knows.
-const LATE_START: &str = "LATE_BIND_PLACEHOLDER_START_";
-const LATE_END: &str = "_LATE_BIND_PLACEHOLDER_END";
 
 /// A file of a configuration package.
 #[derive(Clone, PartialEq, Eq)]
@@ -117,7 +114,7 @@ fn file(
                     );
                     return Err(failed(message, None));
                 }
-                values.insert(name, Value::from(placeholder(name)));
+                values.insert(name, Value::from(late_placeholder(name)));
                 late.push(name);
             }
             _ => {}
@@ -144,7 +141,7 @@ fn file(
         };
         failed(message, place)
     })?;
-    late.retain(|name| text.contains(&placeholder(name)));
+    late.retain(|name| text.contains(&late_placeholder(name)));
     let audience = match (secret, late.is_empty()) {
         (false, true) => Audience::Everybody,
         (true, true) => Audience::Owner(template.user.clone()),
@@ -175,11 +172,6 @@ fn is_made(
         Err(_) if when.names.iter().any(|name| !known.contains(name.as_str())) => Ok(false),
         Err(error) => Err(format!("`{}`: {}", when.text, message_of(&error))),
     }
-}
-
-/// What stands for a value that only a host knows.
-fn placeholder(name: &str) -> String {
-    format!("{LATE_START}{name}{LATE_END}")
 }
 
 /// Whether a template does anything else with a value than to write it down.

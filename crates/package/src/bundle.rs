@@ -118,6 +118,21 @@ pub fn package_folder(id: &PackageId) -> String {
     format!("packages/{}/", id.name())
 }
 
+/// What stands before the name of a value that only a host knows, in the files that hold it.
+pub const LATE_START: &str = "LATE_BIND_PLACEHOLDER_START_";
+/// What stands behind it.
+pub const LATE_END: &str = "_LATE_BIND_PLACEHOLDER_END";
+
+/// What stands in a file for a value that only a host knows.
+pub fn late_placeholder(name: &str) -> String {
+    format!("{LATE_START}{name}{LATE_END}")
+}
+
+/// Where the document lies of which a host makes a package, below the folder that is served.
+pub fn late_path(id: &PackageId) -> String {
+    format!("{}{id}.dcos_config", package_folder(id))
+}
+
 /// Where the encrypted content of a package lies, below the folder that is served.
 pub fn secret_path(id: &PackageId) -> String {
     format!("secrets/{id}.age")

@@ -76,6 +76,17 @@ pub enum SecretError {
     Other(PackageId),
 }
 
+/// Why a secret cannot have a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PathProblem {
+    /// The name has a meaning of its own.
+    #[error("this program keeps the name for itself")]
+    Reserved,
+    /// What is there is copied to where everybody can read it.
+    #[error("everybody reads a file of that name, so it cannot be a secret")]
+    Public,
+}
+
 impl RoleKey {
     /// A new key.
     pub fn generate() -> Self {
@@ -124,14 +135,14 @@ impl Secrets {
     }
 
     /// Why a secret cannot have this path in a package of `distribution`; `None` if it can.
-    pub fn path_problem(path: &PackagePath, distribution: &Distribution) -> Option<&'static str> {
+    pub fn path_problem(path: &PackagePath, distribution: &Distribution) -> Option<PathProblem> {
         let top = path.components().next().unwrap_or_default();
         if [MANIFEST, UNVERIFIED, SALT].contains(&top) {
-            return Some("this program keeps the name for itself");
+            return Some(PathProblem::Reserved);
         }
-        let is_copied =
-            [PKGINFO, BUILDINFO].contains(&top) || top.starts_with(&distribution.units_folder());
-        is_copied.then_some("it is copied to where everybody reads it, so no secret can be in it")
+        let units = distribution.units_folder();
+        let is_copied = [PKGINFO, BUILDINFO].contains(&top) || top.starts_with(&units);
+        is_copied.then_some(PathProblem::Public)
     }
 
     /// Encrypts them so that each of `recipients` can read them. Twice the same gives other bytes.

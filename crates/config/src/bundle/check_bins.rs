@@ -28,13 +28,13 @@ impl Genconf {
             if durable::is_folder(&path).map_err(at(&path))? {
                 return Err(BundleError::CheckBinsFolder(folder));
             }
-            let unusable = |problem: package::path::PathError| BundleError::Key {
+            let unusable = |problem: package::path::PathError| BundleError::Unusable {
                 path: path.clone(),
                 problem: problem.to_string(),
             };
             if [MANIFEST, PKGINFO].contains(&&*name) {
                 let problem = "a check cannot have this name".to_owned();
-                return Err(BundleError::Key { path, problem });
+                return Err(BundleError::Unusable { path, problem });
             }
             let content = fs_err::read(&path).map_err(at(&path))?;
             files.insert(name.parse().map_err(unusable)?, File { content, mode: 0o755 });

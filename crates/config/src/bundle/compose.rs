@@ -6,7 +6,7 @@ use package::id::{PackageName, RoleName};
 use package::manifest::{MANIFEST, Mode, UNVERIFIED};
 use package::path::PackagePath;
 use package::pkginfo::{PKGINFO, PkgInfo};
-use package::secret::{SecretFile, Secrets};
+use package::secret::{PathProblem, SecretFile, Secrets};
 use package::{PackageId, Sha256, json};
 use serde_json::{Value as Json, json};
 
@@ -55,7 +55,7 @@ impl Genconf {
         let mut secret: BTreeMap<Group, BTreeMap<PackagePath, SecretFile>> = BTreeMap::new();
         for (path, Rendered { content, mode, audience }) in &job.files {
             if let Some(problem) = problem(job, path, audience) {
-                return Err(BundleError::File { path: path.clone(), problem: problem.to_owned() });
+                return Err(BundleError::File { path: path.clone(), problem });
             }
             let content = content.clone();
             match audience {
@@ -163,7 +163,7 @@ impl Genconf {
 }
 
 /// Why a file cannot be made at this path; `None` if it can.
-fn problem(job: &Job<'_>, path: &PackagePath, audience: &Audience) -> Option<&'static str> {
+fn problem(job: &Job<'_>, path: &PackagePath, audience: &Audience) -> Option<String> {
     let top = path.components().next().unwrap_or_default();
     let reserved =
         [MANIFEST, UNVERIFIED].contains(&top) || [USER, EXPANDED].contains(&path.as_str());
@@ -171,12 +171,15 @@ fn problem(job: &Job<'_>, path: &PackagePath, audience: &Audience) -> Option<&'s
     let linked = job.release.distribution.linked_folders();
     let mut of_role = linked.iter().filter_map(|linked| top.strip_prefix(&format!("{linked}_")));
     if of_role.any(|role| !job.definition.roles.iter().any(|known| known.as_str() == role)) {
-        return Some("its folder is that of a role which the distribution does not have");
+        return Some(
+            "its folder is that of a role which the distribution does not have".to_owned(),
+        );
     }
     match audience {
-        _ if reserved => Some("this program keeps the name for itself"),
-        Audience::Owner(_) => Secrets::path_problem(path, &job.release.distribution),
-        Audience::Late if is_info => Some("it must be known before a host is"),
+        _ if reserved => Some(PathProblem::Reserved.to_string()),
+        Audience::Owner(_) => Secrets::path_problem(path, &job.release.distribution)
+            .map(|problem| problem.to_string()),
+        Audience::Late if is_info => Some("it must be known before a host is".to_owned()),
         Audience::Everybody | Audience::Late => None,
     }
 }

@@ -29,7 +29,7 @@ impl Signer {
         let text = fs_err::read_to_string(path).map_err(at(path))?;
         let key = SecretKey::parse(&text, password).map_err(|error| match error {
             SignatureError::Password => BundleError::Sign(error),
-            error => BundleError::Key { path: path.to_owned(), problem: error.to_string() },
+            error => BundleError::Unusable { path: path.to_owned(), problem: error.to_string() },
         })?;
         let public = key.public()?;
         Ok(Self { key, public, made: None })
@@ -70,7 +70,7 @@ impl Genconf {
         let text = self.kept(&path, is_used, || {
             RoleKey::generate().to_file(&format!("reads the secrets of {role}"))
         })?;
-        text.parse().map_err(|error: package::secret::SecretError| BundleError::Key {
+        text.parse().map_err(|error: package::secret::SecretError| BundleError::Unusable {
             path,
             problem: error.to_string(),
         })

@@ -132,7 +132,7 @@ pub enum BundleError {
     #[error("cannot pack the configuration")]
     Pack(#[from] PackError),
     #[error("`{path}` cannot be used: {problem}")]
-    Key { path: Utf8PathBuf, problem: String },
+    Unusable { path: Utf8PathBuf, problem: String },
     #[error(transparent)]
     Secret(#[from] SecretError),
     #[error(transparent)]

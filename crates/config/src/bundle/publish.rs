@@ -168,8 +168,7 @@ impl Genconf {
             bundle.manifests.insert(id.clone(), manifest);
         }
         if let Some((id, document)) = &composed.late {
-            let path = format!("{}{id}.dcos_config", bundle::package_folder(id));
-            self.put_text(&path, document.as_bytes(), bundle)?;
+            self.put_text(&bundle::late_path(id), document.as_bytes(), bundle)?;
             bundle.late = Some(id.clone());
         }
         Ok(())
@@ -419,7 +418,7 @@ fn described(path: &Utf8Path) -> io::Result<BundleFile> {
 }
 
 fn served(path: &str) -> Result<PackagePath, BundleError> {
-    path.parse().map_err(|error: package::path::PathError| BundleError::Key {
+    path.parse().map_err(|error: package::path::PathError| BundleError::Unusable {
         path: path.into(),
         problem: error.to_string(),
     })

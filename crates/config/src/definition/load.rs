@@ -10,7 +10,7 @@ use package::document::{self, Fields, Node, Reader};
 use package::durable;
 use package::path::PackagePath;
 
-use super::reach::{Reach, uses};
+use super::reach::{Reach, each, uses};
 use super::{Computed, Default, Definition, DefinitionError, How, Parameter, Rule, Scope};
 use super::{Setter, Template, base, kinds};
 use crate::expression::{Declared, Engine, Expression, free_names, message_of};
@@ -253,9 +253,7 @@ impl Loader {
     /// Nothing that everybody has may be made of what fewer may have.
     fn check_reach(&mut self, reach: &Reach, templates: &BTreeMap<PackagePath, Template>) {
         let mut found: Vec<(&Declared, String)> = Vec::new();
-        for (name, setter) in
-            self.setters.iter().flat_map(|(name, all)| all.iter().map(move |one| (name, one)))
-        {
+        for (name, setter) in each(&self.setters) {
             let How::Parameter(parameter) = &setter.how else { continue };
             let used =
                 |names: &BTreeSet<String>| uses(setter).find(|used| names.contains(*used)).cloned();

@@ -20,9 +20,7 @@ impl Reach {
     /// What the declarations say, and what follows from it.
     pub(super) fn of(setters: &IndexMap<String, Vec<Setter>>) -> Self {
         let mut reach = Self::default();
-        for (name, setter) in
-            setters.iter().flat_map(|(name, all)| all.iter().map(move |one| (name, one)))
-        {
+        for (name, setter) in each(setters) {
             if let How::Parameter(parameter) = &setter.how {
                 if parameter.scope == Scope::Controller {
                     reach.controller.insert(name.clone());
@@ -42,9 +40,7 @@ impl Reach {
 fn spread(setters: &IndexMap<String, Vec<Setter>>, names: &mut BTreeSet<String>) {
     loop {
         let before = names.len();
-        for (name, setter) in
-            setters.iter().flat_map(|(name, all)| all.iter().map(move |one| (name, one)))
-        {
+        for (name, setter) in each(setters) {
             if matches!(setter.how, How::Computed(_))
                 && uses(setter).any(|used| names.contains(used))
             {
@@ -55,6 +51,13 @@ fn spread(setters: &IndexMap<String, Vec<Setter>>, names: &mut BTreeSet<String>)
             return;
         }
     }
+}
+
+/// Every way for every name.
+pub(super) fn each(
+    setters: &IndexMap<String, Vec<Setter>>,
+) -> impl Iterator<Item = (&String, &Setter)> {
+    setters.iter().flat_map(|(name, all)| all.iter().map(move |one| (name, one)))
 }
 
 /// The names that decide what a setter gives, and whether it does.

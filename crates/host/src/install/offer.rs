@@ -16,7 +16,7 @@ use super::{Install, InstallError, Pinned};
 use crate::host::{Host, Job};
 use crate::platform;
 use crate::roles;
-use crate::setup::late::{self, LateConfig};
+use crate::setup::late::LateConfig;
 use crate::setup::sealed::Opened;
 use crate::setup::{SetupError, flags};
 use crate::store::Trust;
@@ -229,7 +229,7 @@ impl Host {
             }
             return Ok(None);
         };
-        let template = reader.promised(bundle, id, &late::template_path(id))?;
+        let template = reader.promised(bundle, id, &bundle::late_path(id))?;
         ids.insert(id.clone());
         Ok(Some((template, config)))
     }

@@ -7,6 +7,7 @@ use std::io;
 
 use camino::Utf8Path;
 use package::PackageId;
+use package::bundle::{LATE_END, LATE_START, late_placeholder};
 use package::manifest::MANIFEST;
 use package::path::{PackagePath, PathError};
 use package::pkginfo::PKGINFO;
@@ -17,10 +18,6 @@ use super::make::{self, MadeFile};
 use crate::host::Host;
 use crate::store::{MADE_MANIFEST, SALT};
 use package::versioned::{self, FormatError};
-
-/// What stands before and after the name of a value.
-const START: &str = "LATE_BIND_PLACEHOLDER_START_";
-const END: &str = "_LATE_BIND_PLACEHOLDER_END";
 
 /// The only version that such a package can have.
 pub(crate) const VERSION: &str = "setup";
@@ -92,7 +89,7 @@ impl Inputs {
         let all = Self { format: FORMAT, package, template, values };
         // What is not asked for need not be kept, unless the template only hides that it asks.
         let mut asked = all.clone();
-        asked.values.retain(|name, _| all.template.contains(&format!("{START}{name}{END}")));
+        asked.values.retain(|name, _| all.template.contains(&late_placeholder(name)));
         Ok(if asked.files().ok() == all.files().ok() { asked } else { all })
     }
 
@@ -166,11 +163,6 @@ fn read_yaml<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
     serde_saphyr::from_slice_with_options(bytes, options).map_err(|error| error.to_string())
 }
 
-/// Where the template of a package lies in a repository.
-pub(crate) fn template_path(id: &PackageId) -> String {
-    format!("packages/{}/{id}.dcos_config", id.name())
-}
-
 /// Reads the content of a `.dcos_config` and puts the values into its files.
 pub fn bind(
     bytes: &[u8],
@@ -217,12 +209,12 @@ fn fill(
     let unbalanced = || LateError::Unbalanced { path: path.clone() };
     let mut filled = String::new();
     let mut rest = text;
-    while let Some((before, after)) = rest.split_once(START) {
-        if before.contains(END) {
+    while let Some((before, after)) = rest.split_once(LATE_START) {
+        if before.contains(LATE_END) {
             return Err(unbalanced());
         }
-        let (name, after) = after.split_once(END).ok_or_else(unbalanced)?;
-        if name.contains(START) {
+        let (name, after) = after.split_once(LATE_END).ok_or_else(unbalanced)?;
+        if name.contains(LATE_START) {
             return Err(unbalanced());
         }
         let value = values.get(name).ok_or_else(|| LateError::Unknown {
@@ -236,7 +228,7 @@ fn fill(
         }
         rest = after;
     }
-    if rest.contains(END) {
+    if rest.contains(LATE_END) {
         return Err(unbalanced());
     }
     filled.push_str(rest);

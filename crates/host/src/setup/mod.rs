@@ -10,6 +10,7 @@ pub(crate) mod sealed;
 use std::collections::BTreeSet;
 
 use camino::Utf8Path;
+use package::bundle::late_path;
 use package::{PackageId, durable};
 
 use crate::generation;
@@ -92,7 +93,7 @@ impl Host {
         if let Some(bytes) = flags::read(&late)? {
             let config = LateConfig::parse(&bytes)
                 .map_err(|source| SetupError::Late { path: late.clone(), source })?;
-            let path = late::template_path(&config.late_bound_package_id);
+            let path = late_path(&config.late_bound_package_id);
             let template = remote()?.text(&path, &self.store.scratch()?, job.cancel)?;
             ids.insert(self.add_late(&template, &config, job)?);
         }
@@ -140,7 +141,7 @@ impl Host {
         job: &Job<'_>,
     ) -> Result<PackageId, SetupError> {
         let id = &config.late_bound_package_id;
-        let unusable = |source| SetupError::Late { path: late::template_path(id).into(), source };
+        let unusable = |source| SetupError::Late { path: late_path(id).into(), source };
         let files = late::bind(template, config).map_err(unusable)?;
         let inputs = Inputs::new(template, config).map_err(unusable)?;
         let _locks = self.store.work_on(id, job.cancel, job.observer)?;

@@ -10,17 +10,17 @@ use std::io;
 use camino::Utf8PathBuf;
 use package::PackageId;
 use package::id::RoleName;
-use package::manifest::{MANIFEST, Mode};
+use package::manifest::Mode;
 use package::path::PackagePath;
-use package::pkginfo::{BUILDINFO, PKGINFO, PkgInfo};
-use package::secret::{RoleKey, SecretError, Secrets};
+use package::pkginfo::{PKGINFO, PkgInfo};
+use package::secret::{PathProblem, RoleKey, SecretError, Secrets};
 
 use super::make::{self, MadeFile, MadeFiles};
 use crate::derived::remove_file;
 use crate::event::Event;
 use crate::host::{Host, HostError, Job};
 use crate::platform::tree::Folder;
-use crate::store::{self, MADE_MANIFEST, SALT, StoreError};
+use crate::store::{self, SALT, StoreError};
 
 /// The largest key file that is read.
 const KEY_MAX_BYTES: u64 = 64 << 10;
@@ -78,15 +78,11 @@ impl Host {
     fn files_of(&self, secrets: &Secrets) -> Result<MadeFiles, SealedError> {
         let mut files = MadeFiles::new();
         let mut info = PkgInfo { configuration: true, ..PkgInfo::default() };
-        let units = self.distribution.units_folder();
         for (path, file) in &secrets.files {
-            let top = path.components().next().unwrap_or_default();
-            if [MANIFEST, MADE_MANIFEST, SALT].contains(&top) {
-                return Err(SealedError::Reserved(path.clone()));
-            }
-            // These are copied to where everybody reads them.
-            if [PKGINFO, BUILDINFO].contains(&top) || top.starts_with(&units) {
-                return Err(SealedError::Public(path.clone()));
+            match Secrets::path_problem(path, &self.distribution) {
+                Some(PathProblem::Reserved) => return Err(SealedError::Reserved(path.clone())),
+                Some(PathProblem::Public) => return Err(SealedError::Public(path.clone())),
+                None => {}
             }
             if file.mode.bits() & !0o700 != 0 {
                 return Err(SealedError::Mode { path: path.clone(), mode: file.mode });

@@ -13,12 +13,11 @@ use package::sign::SignatureError;
 use serde_json::{Value, json};
 
 use super::config::{Declared, FileArgs, load};
+use super::keys::PASSWORD;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::{Output, bytes, plural};
 
-/// The variable that holds the password of a secret key: an argument could be read by everybody.
-const PASSWORD: &str = "MONOBLOC_KEY_PASSWORD";
 /// What the variant without a name is called.
 const DEFAULT: &str = "default";
 /// The variant of a tree whose packages are for Windows.
