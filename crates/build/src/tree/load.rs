@@ -43,6 +43,21 @@ impl Tree {
         }
     }
 
+    /// Whether the folder `root` has anything in it that makes it a tree.
+    pub fn is_one(root: &Utf8Path) -> io::Result<bool> {
+        for entry in root.read_dir_utf8()? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if ["distribution.toml", "config", "packages", "upstream.json"].contains(&name)
+                || name.ends_with("treeinfo.json")
+                || fs_err::exists(entry.path().join("buildinfo.json")).unwrap_or_default()
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Loads the tree at `root`; `upstream` is called if it has an `upstream.json`.
     pub fn load(root: &Utf8Path, upstream: &Upstream<'_>) -> Result<Self, LoadError> {
         let mut load = Load::default();

@@ -295,6 +295,13 @@ fn a_tree_that_cannot_be_used_says_why() {
     error: `nowhere` is not a folder
     hint: `--tree` names the folder of the tree that declares the parameters
     ");
+    assert_snapshot!(env.run(&["config", "schema", "--tree", "genconf"]), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `genconf` is no tree of components
+    hint: `--tree` names the folder of the tree that declares the parameters
+    ");
     env.write_tree(&[("config/shop.yaml", "include: []\nparameters: {a: {type: strin}}\n")]);
     assert_snapshot!(run(&env, &["validate"]), @"
     exit: 1

@@ -153,6 +153,7 @@ fn the_installer_says_its_variant_and_version() {
 #[test]
 fn the_installer_does_one_thing_at_a_time() {
     let env = TestEnv::new();
+    fs_err::create_dir(env.path("packages")).unwrap();
     let run = |arguments: &[&str]| show(&mut installer(&env, "dcos_generate_config.sh", arguments));
     assert_snapshot!(run(&["--help"]), @"
     exit: 0

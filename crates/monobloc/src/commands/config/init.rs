@@ -50,7 +50,8 @@ pub(super) fn run(
         return Err(exists(file));
     }
     let asks = context.interactive && !output.is_json() && io::stdin().is_terminal();
-    let answers = if asks { ask(context, &declared, file, output)? } else { BTreeMap::new() };
+    let answers =
+        if asks { ask(context, &declared, file, output)? } else { examples(&declared, file) };
     let text = declared.definition.starter(&answers);
     if let Some(folder) = file.parent().filter(|folder| !folder.as_str().is_empty()) {
         durable::create_folders(folder)?;
@@ -106,6 +107,28 @@ fn ask(
                 Err(messages) => messages.iter().for_each(|message| output.warning(message)),
             }
         }
+    }
+}
+
+/// An example for all that must be set, as far as there is one: what must be set then follows from it.
+fn examples(declared: &Declared, file: &Utf8Path) -> BTreeMap<String, String> {
+    let mut texts = BTreeMap::new();
+    let mut values = Map::new();
+    loop {
+        let resolution = declared.resolve_text(file, &json!(values).to_string());
+        let question = declared.definition.question(&resolution);
+        let Some((name, example)) =
+            question.and_then(|found| Some((found.name, found.parameter.example.clone()?)))
+        else {
+            return texts;
+        };
+        let word = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let text = match &example {
+            Value::Array(items) => items.iter().map(word).collect::<Vec<_>>().join(", "),
+            example => word(example),
+        };
+        texts.insert(name.to_owned(), text);
+        values.insert(name.to_owned(), example);
     }
 }
 

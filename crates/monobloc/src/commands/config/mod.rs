@@ -102,6 +102,10 @@ impl Declared {
             return Err(Failure::usage(format!("`{tree}` is not a folder"))
                 .hint("`--tree` names the folder of the tree that declares the parameters"));
         }
+        if !Tree::is_one(tree)? {
+            return Err(Failure::usage(format!("`{tree}` is no tree of components"))
+                .hint("`--tree` names the folder of the tree that declares the parameters"));
+        }
         let distribution = Tree::distribution_of(tree).map_err(|error| match error {
             LoadError::Mistakes(found) => Failure::mistakes_in("the tree", found),
             error => Failure::of(&error),
