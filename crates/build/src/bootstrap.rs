@@ -78,7 +78,7 @@ pub(crate) fn make(
             let id = &plan.identities[key].id;
             let target = work.join("packages").join(id.to_string());
             let options = UnpackOptions { cancel: cancel.clone(), ..Default::default() };
-            archive::unpack(&cache.archive(id, &key.variant), &target, &options)?;
+            archive::unpack(cache.archive(id, &key.variant), &target, &options)?;
             packages.insert(id.clone(), target);
         }
         install_root::make(&work, distribution, &packages)?;

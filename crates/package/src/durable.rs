@@ -57,7 +57,12 @@ pub fn is_folder(path: &Utf8Path) -> io::Result<bool> {
 
 /// Makes a finished temporary file durable under its final name, with mode 0644.
 pub fn persist(file: NamedTempFile, path: &Utf8Path) -> io::Result<()> {
-    crate::platform::set_mode(file.path(), 0o644)?;
+    persist_with_mode(file, path, 0o644)
+}
+
+/// The same with another mode.
+pub fn persist_with_mode(file: NamedTempFile, path: &Utf8Path, mode: u32) -> io::Result<()> {
+    crate::platform::set_mode(file.path(), mode)?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| {
         io::Error::new(error.error.kind(), format!("cannot write `{path}`: {}", error.error))

@@ -6,6 +6,7 @@
 
 pub mod active;
 pub mod archive;
+pub mod artifact;
 pub mod bundle;
 pub mod cancel;
 pub mod diagnostic;
@@ -18,6 +19,7 @@ pub mod json;
 pub mod lock;
 pub mod manifest;
 pub mod path;
+pub mod piece;
 pub mod pkginfo;
 mod platform;
 pub mod secret;
@@ -27,6 +29,7 @@ pub mod versioned;
 pub use cancel::{Cancel, Cancelled};
 pub use digest::Sha256;
 pub use id::PackageId;
+pub use piece::Piece;
 
 /// What an error says and what the errors behind it say, the outermost first.
 pub fn causes(error: &dyn std::error::Error) -> Vec<String> {

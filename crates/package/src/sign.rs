@@ -115,6 +115,15 @@ impl SecretKey {
 
     /// The signature file for `content`, made for `subject`. Twice the same gives other bytes.
     pub fn sign(&self, content: &[u8], subject: &str) -> Result<String, SignatureError> {
+        self.sign_stream(&mut &*content, subject)
+    }
+
+    /// The same for content that is too long to be held.
+    pub fn sign_stream(
+        &self,
+        content: &mut dyn std::io::Read,
+        subject: &str,
+    ) -> Result<String, SignatureError> {
         minisign::sign(None, &self.0, content, Some(subject), Some("signature of monobloc"))
             .map(minisign::SignatureBox::into_string)
             .map_err(|error| SignatureError::SecretKey(error.to_string()))

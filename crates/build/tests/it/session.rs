@@ -487,7 +487,7 @@ fn a_package_says_what_it_was_made_from_but_not_where_sources_came_from() {
     let info = world.text("b", "buildinfo.full.json");
     assert!(info.contains("3a6eb0790f39ac87c94f3856b2dd2c5d110e6811602261a9a923d3bb23adc8b7"));
     assert!(!info.contains("file:"), "{info}");
-    let (_, manifest) = archive::read_manifest(&world.archive("b")).unwrap();
+    let (_, manifest) = archive::read_manifest(world.archive("b")).unwrap();
     let paths: Vec<&str> =
         manifest.entries().keys().map(package::path::PackagePath::as_str).collect();
     assert_eq!(paths, ["bin", "bin/b", "buildinfo.full.json", "pkginfo.json"]);

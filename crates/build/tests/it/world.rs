@@ -92,7 +92,7 @@ impl World {
 
     /// The text of a file of a built package.
     pub(crate) fn text(&self, package: &str, path: &str) -> String {
-        let bytes = archive::read_file(&self.archive(package), path).unwrap();
+        let bytes = archive::read_file(self.archive(package), path).unwrap();
         String::from_utf8(bytes.expect("the package has the file")).unwrap()
     }
 

@@ -37,7 +37,7 @@ impl Genconf {
         let name = format!("{}-config", bundle.distribution.name);
         let id = bundle.manifests.keys().find(|id| id.name().as_str() == name)?;
         let (path, _) = bundle.archive(id)?;
-        let text = archive::read_file(&serve.join(path.as_str()), EXPANDED).ok()??;
+        let text = archive::read_file(serve.join(path.as_str()), EXPANDED).ok()??;
         serde_json::from_slice(&text).ok()
     }
 }

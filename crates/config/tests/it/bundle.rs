@@ -126,7 +126,7 @@ impl Site {
         let (path, _) = bundle.archive(id).unwrap();
         let target = self.root.join("unpacked").join(id.to_string());
         fs_err::create_dir_all(target.parent().unwrap()).unwrap();
-        archive::unpack(&self.serve().join(path.as_str()), &target, &UnpackOptions::default())
+        archive::unpack(self.serve().join(path.as_str()), &target, &UnpackOptions::default())
             .unwrap();
         target
     }

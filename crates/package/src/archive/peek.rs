@@ -2,7 +2,6 @@
 
 use std::io::Read as _;
 
-use camino::Utf8Path;
 use serde_json::Value;
 
 use super::error::UnpackError;
@@ -10,15 +9,18 @@ use super::format::Format;
 use super::read::{Flow, Kind, damaged, read};
 use crate::id::PackageId;
 use crate::manifest::{MANIFEST, Manifest};
+use crate::piece::Piece;
 use crate::pkginfo::BUILDINFO;
 
 /// The largest file that is looked at.
 const FILE_MAX: u64 = 256 << 20;
 
 /// The bytes of the first entry, which must be the manifest, and the manifest.
-pub fn read_manifest(archive: &Utf8Path) -> Result<(Vec<u8>, Manifest), UnpackError> {
+pub fn read_manifest(archive: impl Into<Piece>) -> Result<(Vec<u8>, Manifest), UnpackError> {
     let mut first = None;
-    read(archive, Format::of(archive)?, &mut |item| {
+    let piece = archive.into();
+    let archive = piece.shown();
+    read(&piece, Format::of(archive)?, &mut |item| {
         if item.path == MANIFEST && matches!(item.kind, Kind::File { .. }) {
             let mut bytes = Vec::new();
             item.content
@@ -36,9 +38,11 @@ pub fn read_manifest(archive: &Utf8Path) -> Result<(Vec<u8>, Manifest), UnpackEr
 }
 
 /// The content of the file at `path`, or `None` where the archive has no such file.
-pub fn read_file(archive: &Utf8Path, path: &str) -> Result<Option<Vec<u8>>, UnpackError> {
+pub fn read_file(archive: impl Into<Piece>, path: &str) -> Result<Option<Vec<u8>>, UnpackError> {
     let mut found = None;
-    read(archive, Format::of(archive)?, &mut |item| {
+    let piece = archive.into();
+    let archive = piece.shown();
+    read(&piece, Format::of(archive)?, &mut |item| {
         if item.path != path || !matches!(item.kind, Kind::File { .. }) {
             return Ok(Flow::Continue);
         }
@@ -54,7 +58,7 @@ pub fn read_file(archive: &Utf8Path, path: &str) -> Result<Option<Vec<u8>>, Unpa
 }
 
 /// The package that an archive says it is, whatever its file is called; `None` where it says nothing.
-pub fn stated_id(archive: &Utf8Path) -> Result<Option<PackageId>, UnpackError> {
+pub fn stated_id(archive: impl Into<Piece>) -> Result<Option<PackageId>, UnpackError> {
     let info = read_file(archive, BUILDINFO)?;
     let info: Option<Value> = info.and_then(|bytes| serde_json::from_slice(&bytes).ok());
     Ok(info.and_then(|info| {

@@ -10,6 +10,7 @@ use tar::EntryType;
 
 use super::error::UnpackError;
 use super::format::Format;
+use crate::piece::{Piece, PieceReader};
 
 /// How many bytes may follow the end mark of a tar archive.
 const TRAILING_MAX: u64 = 1 << 20;
@@ -82,16 +83,16 @@ pub(super) enum Flow {
 
 /// Shows every entry of the archive to `visit`.
 pub(super) fn read(
-    archive: &Utf8Path,
+    piece: &Piece,
     format: Format,
     visit: &mut Visitor<'_>,
 ) -> Result<(), UnpackError> {
-    let open = || fs_err::File::open(archive).map_err(UnpackError::Open);
+    let open = || piece.open().map_err(UnpackError::Open);
     if format == Format::Zip {
-        return read_zip(archive, open()?, visit);
+        return read_zip(piece.shown(), open, visit);
     }
-    let reader = decompress(open()?, format).map_err(|source| damaged(archive, source))?;
-    read_tar(archive, reader, visit)
+    let reader = decompress(open()?, format).map_err(|source| damaged(piece.shown(), source))?;
+    read_tar(piece.shown(), reader, visit)
 }
 
 /// The plain tar stream inside a compressed one.
@@ -169,12 +170,12 @@ fn link_name(archive: &Utf8Path, entry: &tar::Entry<'_, impl Read>) -> Result<St
 
 fn read_zip(
     archive: &Utf8Path,
-    file: fs_err::File,
+    open: impl Fn() -> Result<PieceReader, UnpackError>,
     visit: &mut Visitor<'_>,
 ) -> Result<(), UnpackError> {
     let damaged = |error: zip::result::ZipError| damaged(archive, error.into());
-    let mut zip = zip::ZipArchive::new(BufReader::new(file)).map_err(damaged)?;
-    check_directory(archive, zip.central_directory_start(), zip.len())?;
+    let mut zip = zip::ZipArchive::new(BufReader::new(open()?)).map_err(damaged)?;
+    check_directory(archive, open()?, zip.central_directory_start(), zip.len())?;
     for index in 0..zip.len() {
         let mut file = zip.by_index(index).map_err(damaged)?;
         let path = plain(&text(archive, file.name_raw())?);
@@ -204,10 +205,15 @@ fn read_zip(
 /// Refuses a zip file that names something twice: the crate keeps one entry of each name, `known` in
 /// all, and does not say so. The directory itself is read, for the numbers that are stated elsewhere
 /// can be anything.
-fn check_directory(archive: &Utf8Path, start: u64, known: usize) -> Result<(), UnpackError> {
+fn check_directory(
+    archive: &Utf8Path,
+    file: PieceReader,
+    start: u64,
+    known: usize,
+) -> Result<(), UnpackError> {
     const HEADER: &[u8] = b"PK\x01\x02";
     let damaged = |source| damaged(archive, source);
-    let mut file = BufReader::new(fs_err::File::open(archive).map_err(UnpackError::Open)?);
+    let mut file = BufReader::new(file);
     file.seek(SeekFrom::Start(start)).map_err(damaged)?;
     let mut names = HashSet::new();
     loop {

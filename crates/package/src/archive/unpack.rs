@@ -14,6 +14,7 @@ use crate::digest::Sha256;
 use crate::durable::Staging;
 use crate::manifest::{Entry, MANIFEST, Manifest, Mode};
 use crate::path::PackagePath;
+use crate::piece::Piece;
 use crate::platform;
 
 /// What an archive may hold at the most; beyond it is an attack or a mistake.
@@ -82,16 +83,17 @@ pub struct ExtractOptions {
 
 /// Unpacks the package `archive` to the new folder `target`. On failure nothing is left.
 pub fn unpack(
-    archive: &Utf8Path,
+    archive: impl Into<Piece>,
     target: &Utf8Path,
     options: &UnpackOptions,
 ) -> Result<Unpacked, UnpackError> {
-    into_place(archive, target, |staging| receive(archive, Some(staging), options))
+    let piece = archive.into();
+    into_place(piece.shown(), target, |staging| receive(&piece, Some(staging), options))
 }
 
 /// Reads the package `archive` to its end and checks everything, without writing.
-pub fn verify(archive: &Utf8Path, options: &UnpackOptions) -> Result<Unpacked, UnpackError> {
-    receive(archive, None, options)
+pub fn verify(archive: impl Into<Piece>, options: &UnpackOptions) -> Result<Unpacked, UnpackError> {
+    receive(&archive.into(), None, options)
 }
 
 /// Unpacks a foreign archive to the new folder `target`. On failure nothing is left.
@@ -102,7 +104,7 @@ pub fn extract(
     options: &ExtractOptions,
 ) -> Result<(), UnpackError> {
     into_place(archive, target, |staging| {
-        extract_with(archive, staging, options, |visit| read(archive, format, visit))
+        extract_with(archive, staging, options, |visit| read(&archive.into(), format, visit))
     })
 }
 
@@ -161,14 +163,15 @@ fn lay_out(
 }
 
 fn receive(
-    archive: &Utf8Path,
+    piece: &Piece,
     root: Option<&Utf8Path>,
     options: &UnpackOptions,
 ) -> Result<Unpacked, UnpackError> {
+    let archive = piece.shown();
     let format = Format::of(archive)?;
     let mut incoming = Incoming { archive, options, bytes: 0, count: 0, state: State::Start };
     let written = lay_out(archive, root, format == Format::Zip, |layout| {
-        read(archive, format, &mut |item| incoming.item(item, layout).map(|()| Flow::Continue))
+        read(piece, format, &mut |item| incoming.item(item, layout).map(|()| Flow::Continue))
     })?;
     let (manifest, bytes, verified) = incoming.finish(&written)?;
     if let Some(root) = root {

@@ -375,7 +375,7 @@ fn a_zip_with_a_long_end_record_is_as_good_as_any() {
     let folder = Folder::new();
     let bytes = testing::archive::zip(&[("a", "1", 0o644), ("b", "2", 0o644)]).unwrap();
     fs_err::write(folder.join("a--1.zip"), with_long_end_record(bytes)).unwrap();
-    let unpacked = archive::verify(&folder.join("a--1.zip"), &UnpackOptions::default()).unwrap();
+    let unpacked = archive::verify(folder.join("a--1.zip"), &UnpackOptions::default()).unwrap();
     assert_eq!(unpacked.manifest.entries().len(), 2);
 }
 
@@ -400,7 +400,7 @@ fn a_link_target_in_a_zip_that_is_too_long_is_refused_and_not_cut() {
         zip.add_symlink("link", "x".repeat(length), options).unwrap();
         zip.finish().unwrap();
         if is_good {
-            archive::verify(&folder.join("a--1.zip"), &UnpackOptions::default()).unwrap();
+            archive::verify(folder.join("a--1.zip"), &UnpackOptions::default()).unwrap();
             continue;
         }
         let message = refusal(&folder, &folder.join("a--1.zip"), &UnpackOptions::default());

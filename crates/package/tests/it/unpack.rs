@@ -80,14 +80,14 @@ fn packages_of_the_reference_are_read_and_get_a_manifest() {
             .unwrap();
         assert!(status.success());
         let unpacked =
-            archive::unpack(&folder.join(name), &folder.join("out"), &UnpackOptions::default())
+            archive::unpack(folder.join(name), &folder.join("out"), &UnpackOptions::default())
                 .unwrap();
         assert!(!unpacked.verified);
         assert_eq!(unpacked.manifest, archive::scan(&folder.join("in"), &Cancel::new()).unwrap());
         assert_eq!(unpacked.manifest, archive::scan(&folder.join("out"), &Cancel::new()).unwrap());
         let expected =
             UnpackOptions { expected: Some(unpacked.manifest.digest()), ..Default::default() };
-        let error = archive::verify(&folder.join(name), &expected).unwrap_err();
+        let error = archive::verify(folder.join(name), &expected).unwrap_err();
         assert!(matches!(error, UnpackError::NoManifest(_)), "{error:?}");
     }
 }
