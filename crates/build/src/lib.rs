@@ -1,9 +1,10 @@
-//! From a tree of components to packages: the tree and its graph, sources, ids, the sandbox that
-//! build scripts run in, and the cache of what was built.
+//! From a tree of components to packages, and to the artifact that has them all: the tree and its graph,
+//! sources, ids, the sandbox that build scripts run in, and the cache of what was built.
 //!
 //! This crate knows nothing of clusters and hosts, and says nothing to anybody: what happens is
 //! told to an [`event::Observer`], what went wrong is an error.
 
+mod assemble;
 mod bootstrap;
 pub mod cache;
 mod complete;
@@ -25,6 +26,7 @@ pub mod source;
 pub mod tree;
 mod worker;
 
+pub use assemble::{Assemble, AssembleError, Assembled, artifact_path, assemble};
 pub use bootstrap::{Bootstrap, BootstrapError};
 pub use complete::{Complete, CompleteError};
 pub use declared::Undelivered;

@@ -67,6 +67,18 @@ impl Host {
         }
     }
 
+    /// Makes the program that runs the one that boot uses, unless the packages bring one.
+    pub(crate) fn take_tool(&self, machine: &Machine, job: &Job<'_>) {
+        let Some(program) = &machine.program else { return };
+        let is_brought = fs_err::exists(self.paths.root.join("bin/monobloc")).unwrap_or_default();
+        if is_brought || *program == self.paths.tool() {
+            return;
+        }
+        if let Err(error) = self.try_update_tool(program) {
+            job.warn(&format!("`{}` stays as it is: {error}", self.paths.tool()));
+        }
+    }
+
     fn try_update_tool(&self, brought: &Utf8Path) -> io::Result<()> {
         if !fs_err::exists(brought)?
             || Sha256::of_file(brought)? == Sha256::of_file(&self.paths.tool())?

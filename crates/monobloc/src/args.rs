@@ -2,7 +2,9 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::commands::{build, compat, completions, config, configure, host, keys, local, package};
+use crate::commands::{
+    artifact, build, compat, completions, config, configure, host, keys, local, package,
+};
 
 /// A tree of components becomes one signed file that every host of a cluster runs
 #[derive(Debug, Parser)]
@@ -19,6 +21,8 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Build(build::BuildArgs),
+    #[command(subcommand)]
+    Artifact(artifact::ArtifactCommand),
     #[command(subcommand)]
     Package(package::PackageCommand),
     #[command(subcommand)]

@@ -46,6 +46,11 @@ impl Context {
         self.environment.get(name)?.to_str().filter(|value| !value.is_empty())
     }
 
+    /// The artifact that this program came in, if it came in one.
+    pub(crate) fn artifact(&self) -> Option<&Utf8Path> {
+        self.variable("MONOBLOC_ARTIFACT").map(Utf8Path::new)
+    }
+
     /// The program that runs.
     pub(crate) fn program(&self) -> Result<Utf8PathBuf, Failure> {
         let program = std::env::current_exe()

@@ -73,10 +73,13 @@ impl Site {
         write_files(&self.genconf(), &[("config.yaml", text, 0o644)]).unwrap();
     }
 
-    fn words(&self, genconf: &Utf8Path) -> [String; 5] {
+    fn words(&self, genconf: &Utf8Path) -> [String; 7] {
         let config = genconf.join("config.yaml");
         let tree = self.root.join("world/tree");
-        ["configure", "--tree", tree.as_str(), "--config", config.as_str()].map(str::to_owned)
+        // Hosts get something small, for every change is tried.
+        let program = self.root.join("kv/bin/kv");
+        let (tree, config, program) = (tree.as_str(), config.as_str(), program.as_str());
+        ["configure", "--tree", tree, "--config", config, "--program", program].map(str::to_owned)
     }
 
     fn program(&self) -> Program {
@@ -102,7 +105,7 @@ fn published(genconf: &Utf8Path, says: &dyn Fn() -> String) -> Option<Sha256> {
     let text = |path: Utf8PathBuf| String::from_utf8(read(path)).unwrap();
     let public = PublicKey::parse(&text(genconf.join("keys/cluster.pub"))).unwrap();
     text(genconf.join("keys/cluster.key"));
-    for name in [LATEST, BUNDLE] {
+    for name in [LATEST, BUNDLE, "test_install.sh"] {
         let signature = text(serve.join(format!("{name}.minisig")));
         let verified = public.verify_document(name, &read(serve.join(name)), &signature, "test");
         verified.unwrap_or_else(|error| panic!("{name}: {error}\n{}", says()));

@@ -21,11 +21,13 @@ fn tree(folder: &Utf8Path) {
         ];
         testing::files::write_files(&folder.join("tree"), &files).unwrap();
     }
+    testing::files::write_files(folder, &[("program", "#!/bin/sh\n", 0o755)]).unwrap();
 }
 
 fn monobloc(folder: &Utf8Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_monobloc"));
     command.env("XDG_CACHE_HOME", folder.join("home"));
+    command.env("MONOBLOC_PROGRAM", folder.join("program"));
     command.args(["build", "-j2", folder.join("tree").as_str()]).stdout(Stdio::null());
     command
 }
@@ -91,6 +93,7 @@ fn running_out_of_space_is_a_clear_error_and_a_second_try_works() {
             .args([cache.as_str(), env!("CARGO_BIN_EXE_monobloc"), "build", "-j1"])
             .arg(folder.join("tree"))
             .env("XDG_CACHE_HOME", folder.join("home"))
+            .env("MONOBLOC_PROGRAM", folder.join("program"))
             .output()
             .unwrap();
         let said = String::from_utf8_lossy(&output.stderr);

@@ -13,13 +13,25 @@ pub struct Piece {
     shown: Utf8PathBuf,
     /// Where it starts and how long it is; `None`: all there is.
     part: Option<(u64, u64)>,
+    expected: Option<Sha256>,
 }
 
 impl Piece {
     /// The part of `file` that is called `name`.
     pub fn part(file: &Utf8Path, name: &str, offset: u64, size: u64) -> Self {
         let shown = format!("{file}:{name}").into();
-        Self { file: file.to_owned(), shown, part: Some((offset, size)) }
+        Self { file: file.to_owned(), shown, part: Some((offset, size)), expected: None }
+    }
+
+    /// The same, where somebody signed what its digest is.
+    #[must_use]
+    pub fn expecting(self, sha256: Sha256) -> Self {
+        Self { expected: Some(sha256), ..self }
+    }
+
+    /// The digest that somebody signed, if one did. Whoever reads it compares.
+    pub fn expected(&self) -> Option<Sha256> {
+        self.expected
     }
 
     /// What messages call it; ends in its name.
@@ -83,7 +95,7 @@ impl Piece {
 
 impl From<Utf8PathBuf> for Piece {
     fn from(file: Utf8PathBuf) -> Self {
-        Self { shown: file.clone(), file, part: None }
+        Self { shown: file.clone(), file, part: None, expected: None }
     }
 }
 

@@ -6,8 +6,15 @@ use package::distribution::Distribution;
 
 use package::document::{Node, Reader};
 
-const KEYS: [&str; 6] =
-    ["build", "config_directory", "install_root", "name", "state_directory", "version"];
+const KEYS: [&str; 7] = [
+    "build",
+    "config_directory",
+    "install_root",
+    "name",
+    "state_directory",
+    "upgrade_from",
+    "version",
+];
 
 /// The root file system that builds see, pinned by its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +36,14 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Option<(Distribution, Option<Pinn
     let paths = ["install_root", "config_directory", "state_directory"]
         .map(|key| fields.get(key).map(|node| absolute_path(reader, node, key)));
     let root = fields.get("build").map(|node| read_root(reader, node));
+    let mut upgrade_from = Vec::new();
+    if let Some(node) = fields.get("upgrade_from") {
+        for version in reader.list(node, "upgrade_from") {
+            upgrade_from.extend(reader.string(version, "a version").map(str::to_owned));
+        }
+    }
     let mut distribution = Distribution::named(name?, version?);
+    distribution.upgrade_from = upgrade_from;
     let [install_root, config_directory, state_directory] = paths;
     for (given, path) in [
         (install_root, &mut distribution.install_root),

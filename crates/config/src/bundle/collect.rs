@@ -7,11 +7,11 @@ use camino::{Utf8Path, Utf8PathBuf};
 use package::bundle::{self, BUNDLE, Bundle};
 use package::{Cancel, durable};
 
-use super::publish::{BUNDLES, CURRENT, PUBLICATIONS};
+use super::publish::{BUNDLES, CURRENT, PROGRAMS, PUBLICATIONS, UPGRADE_DIGITS, UPGRADES};
 use super::{BundleError, Genconf, at};
 
 /// The folders whose files bundles share.
-const SHARED: [&str; 4] = ["packages", "package_lists", "bootstrap", "secrets"];
+const SHARED: [&str; 5] = ["packages", "package_lists", "bootstrap", "secrets", PROGRAMS];
 
 /// What was removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -51,6 +51,11 @@ impl Genconf {
             if !live.ends_with(&name) {
                 durable::remove_tree(&publications.join(&name)).map_err(at(&publications))?;
             }
+        }
+        let upgrades = serve.join(UPGRADES);
+        let own = &latest.bundle.to_string()[..UPGRADE_DIGITS];
+        for name in names(&upgrades)?.iter().filter(|name| !name.starts_with(own)) {
+            remove(&upgrades.join(name), &mut collected)?;
         }
         for shared in SHARED {
             sweep(&serve, shared, &needed, &mut collected)?;

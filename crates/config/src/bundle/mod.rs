@@ -20,6 +20,7 @@ mod compose;
 mod keys;
 mod publish;
 mod published;
+mod script;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -33,7 +34,7 @@ use package::lock::{Lock, LockError};
 use package::secret::SecretError;
 use package::sign::SignatureError;
 use package::versioned::FormatError;
-use package::{Cancel, Cancelled, PackageId, Sha256};
+use package::{Cancel, Cancelled, PackageId, Piece, Sha256};
 
 use crate::definition::Definition;
 use crate::render::Rendered;
@@ -53,9 +54,11 @@ pub struct Release {
     /// Its variant, if it is not the default one.
     pub variant: Option<String>,
     /// The archive of each package, by operating system.
-    pub packages: BTreeMap<OperatingSystem, BTreeMap<PackageId, Utf8PathBuf>>,
+    pub packages: BTreeMap<OperatingSystem, BTreeMap<PackageId, Piece>>,
     /// The archive that hosts of the reference start with, if one was made.
     pub bootstrap: Option<BootstrapFiles>,
+    /// The program that hosts run; without it they must have it already, and there are no scripts.
+    pub program: Option<Piece>,
 }
 
 /// A bootstrap archive and the list of what is in it.
@@ -64,9 +67,9 @@ pub struct BootstrapFiles {
     /// Its name.
     pub id: String,
     /// The archive.
-    pub archive: Utf8PathBuf,
+    pub archive: Piece,
     /// The list.
-    pub active: Utf8PathBuf,
+    pub active: Piece,
 }
 
 /// The folder in which a cluster is configured.
@@ -92,6 +95,8 @@ pub struct Job<'a> {
     pub expires: Option<Timestamp>,
     /// Now: publications are numbered so that even a lost folder does not go back.
     pub now: Timestamp,
+    /// The installed version that a script shall upgrade from, if one is wanted.
+    pub upgrade_from: Option<String>,
     /// Stops the work, up to the commit point.
     pub cancel: &'a Cancel,
 }
@@ -117,6 +122,23 @@ pub struct Published {
     pub late: Option<PackageId>,
     /// The folder to serve.
     pub serve: Utf8PathBuf,
+    /// The script that installs hosts, if there is one.
+    pub install: Option<Script>,
+    /// The script that upgrades them, if one was wanted.
+    pub upgrade: Option<Script>,
+    /// Where hosts find what is served, if the configuration says it.
+    pub address: Option<String>,
+}
+
+/// A script for hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Script {
+    /// Its path below the folder that is served.
+    pub path: String,
+    /// Its text.
+    pub content: Vec<u8>,
+    /// The digest of its text, for whoever runs it.
+    pub sha256: Sha256,
 }
 
 /// Why nothing was published.
@@ -153,6 +175,10 @@ pub enum BundleError {
     LostKey(Utf8PathBuf),
     #[error("package `{0}` has two archives in the release")]
     Ambiguous(PackageId),
+    #[error("`{piece}` has the SHA-256 {found}, expected {expected}: the release is damaged")]
+    Damaged { piece: Utf8PathBuf, found: Sha256, expected: Sha256 },
+    #[error("the release brings no program for hosts, so there is no script for them")]
+    NoProgram,
     #[error("the release has no packages for Linux")]
     NoPackages,
     #[error("the distribution names no roles")]

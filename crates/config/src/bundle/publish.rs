@@ -3,18 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use package::archive::{self, PackOptions, UnpackOptions};
 use package::bundle::{self, BUNDLE, Bundle, BundleFile, LATEST, Latest, SIGNATURE};
 use package::durable::{self, Staging};
 use package::path::PackagePath;
 use package::secret::Secrets;
-use package::{PackageId, Sha256, json};
+use package::{PackageId, Piece, Sha256, json};
 use rayon::prelude::*;
 use serde_json::json;
 
 use super::compose::{Composed, File, Files};
-use super::{BundleError, Genconf, Job, Published, Release, at};
+use super::script::{self, Program};
+use super::{BundleError, Genconf, Job, Published, Release, Script, at};
 use crate::{compat, platform};
 
 /// The link whose target is the publication that counts.
@@ -23,6 +24,13 @@ pub(super) const CURRENT: &str = "current";
 pub(super) const PUBLICATIONS: &str = "publications";
 /// The folder of all bundles.
 pub(super) const BUNDLES: &str = "bundles";
+
+/// The folder of programs for hosts.
+pub(super) const PROGRAMS: &str = "programs";
+/// How many digits of the bundle's id, and of the digest of the version, name such a script.
+pub(super) const UPGRADE_DIGITS: usize = 16;
+/// The folder of scripts that upgrade hosts.
+pub(super) const UPGRADES: &str = "upgrade";
 
 /// The file that says where the configuration packages lie.
 const INFO: &str = "cluster-package-info.json";
@@ -33,7 +41,7 @@ const FILE_TIME: u64 = 315_532_800;
 /// An archive of the release.
 struct Archive {
     id: PackageId,
-    source: Utf8PathBuf,
+    source: Piece,
     path: PackagePath,
     file: BundleFile,
     manifest: Sha256,
@@ -50,7 +58,7 @@ impl Genconf {
         durable::create_folders(&serve).map_err(at(&serve))?;
         let _lock = self.lock(job.cancel)?;
         sweep(&serve, 2)?;
-        self.refuse_foreign()?;
+        self.refuse_foreign(job)?;
         let composed = self.compose(job)?;
         let staging = Staging::within(&serve).map_err(at(&serve))?;
         let mut bundle =
@@ -64,7 +72,14 @@ impl Genconf {
         let id = Bundle::id(&bytes);
         let info = own[INFO].clone();
         self.put_bundle(job, &id, &bytes, own)?;
-        let (sequence, unchanged) = self.put_latest(job, &id)?;
+        let program = self.program(job, &bundle)?;
+        let install = program.as_ref().map(|program| Script::install(job, program));
+        let (sequence, unchanged) = self.put_latest(job, &id, install.as_ref())?;
+        let upgrade = match (&job.upgrade_from, &program) {
+            (Some(from), Some(program)) => Some(self.put_upgrade(job, &id, program, from)?),
+            (Some(_), None) => return Err(BundleError::NoProgram),
+            (None, _) => None,
+        };
         let local = self.folder.join("cluster_packages.json");
         if !fs_err::read(&local).is_ok_and(|known| known == info) {
             durable::write(&local, &info).map_err(at(&local))?;
@@ -77,14 +92,53 @@ impl Genconf {
             files: bundle.files.len(),
             bytes: bundle.files.values().map(|file| file.size).sum(),
             secrets: composed.secrets.into_keys().collect(),
-            late: bundle.late,
+            late: bundle.late.clone(),
             serve,
+            install,
+            upgrade,
+            address: job.address(),
         })
     }
 
+    /// The program that the bundle brings.
+    fn program(&self, job: &Job<'_>, bundle: &Bundle) -> Result<Option<Program>, BundleError> {
+        let Some(piece) = &job.release.program else { return Ok(None) };
+        let prefix = format!("{PROGRAMS}/");
+        let found = bundle.files.iter().find(|(path, _)| path.as_str().starts_with(&prefix));
+        let (path, file) = found.ok_or_else(|| BundleError::Unusable {
+            path: piece.shown().to_owned(),
+            problem: "it is not in the bundle".to_owned(),
+        })?;
+        Ok(Some(Program { path: path.clone(), file: file.clone() }))
+    }
+
+    /// Puts the script that upgrades hosts to this bundle in its place, signed.
+    fn put_upgrade(
+        &self,
+        job: &Job<'_>,
+        id: &Sha256,
+        program: &Program,
+        from: &str,
+    ) -> Result<Script, BundleError> {
+        let folder = format!("{UPGRADES}/{}", upgrade_folder(id, from));
+        let script = Script::upgrade(job, program, from, &folder);
+        let name = script.path.rsplit('/').next().unwrap_or_default();
+        let target = self.serve().join(&folder);
+        let signature = signature_name(name);
+        let is_there = fs_err::read(target.join(name)).is_ok_and(|text| text == script.content);
+        if !(is_there && signed_by(job, name, &script.content, &target.join(&signature))?) {
+            let distribution = &job.release.distribution.name;
+            let signed = job.signer.key.sign_document(name, &script.content, distribution)?;
+            let files = [(name, &script.content[..]), (&signature, signed.as_bytes())];
+            put_folder(&target, files, None)?;
+        }
+        Ok(script)
+    }
+
     /// What stands where a link of ours belongs may be somebody's only copy.
-    fn refuse_foreign(&self) -> Result<(), BundleError> {
-        for name in [CURRENT].into_iter().chain(fixed_names()) {
+    fn refuse_foreign(&self, job: &Job<'_>) -> Result<(), BundleError> {
+        let names = fixed_names(&job.release.distribution.name);
+        for name in [CURRENT.to_owned()].into_iter().chain(names) {
             let path = self.serve().join(name);
             match fs_err::symlink_metadata(&path) {
                 Ok(found) if !found.is_symlink() => return Err(BundleError::Foreign(path)),
@@ -96,7 +150,7 @@ impl Genconf {
 
     /// Puts the packages of the release into the folder that is served.
     fn put_release(&self, job: &Job<'_>, bundle: &mut Bundle) -> Result<(), BundleError> {
-        let mut packages: BTreeMap<&PackageId, &Utf8PathBuf> = BTreeMap::new();
+        let mut packages: BTreeMap<&PackageId, &Piece> = BTreeMap::new();
         for (id, archive) in job.release.packages.values().flatten() {
             if packages.insert(id, archive).is_some_and(|other| other != archive) {
                 return Err(BundleError::Ambiguous(id.clone()));
@@ -114,30 +168,46 @@ impl Genconf {
             .collect::<Result<_, BundleError>>()?;
         for Archive { id, source, path, mut file, manifest } in archives {
             let target = self.serve().join(path.as_str());
-            match described(&target) {
+            match described(&(&target).into()) {
                 Ok(known) if known == file => {}
                 // What was published under this name stays, unless it is damaged.
                 Ok(known) => match archive::verify(&target, &UnpackOptions::default()) {
                     Ok(there) if there.manifest.digest() == manifest => file = known,
                     Ok(_) => return Err(BundleError::OtherContent(id)),
-                    Err(_) => self.put_copy(&source, &path)?,
+                    Err(_) => self.put_copy(&source, &path, &file)?,
                 },
-                Err(_) => self.put_copy(&source, &path)?,
+                Err(_) => self.put_copy(&source, &path, &file)?,
             }
             bundle.manifests.insert(id, manifest);
             bundle.files.insert(path, file);
         }
         if let Some(bootstrap) = &job.release.bootstrap {
             for source in [&bootstrap.archive, &bootstrap.active] {
-                let name = source.file_name().unwrap_or_default();
-                let path: PackagePath = served(&format!("bootstrap/{name}"))?;
-                let file = described(source).map_err(at(source))?;
-                if !described(&self.serve().join(path.as_str())).is_ok_and(|known| known == file) {
-                    self.put_copy(source, &path)?;
-                }
-                bundle.files.insert(path, file);
+                let path = format!("bootstrap/{}", source.file_name());
+                self.put_piece(source, described(source)?, &path, bundle)?;
             }
         }
+        if let Some(program) = &job.release.program {
+            let file = described(program)?;
+            self.put_piece(program, file.clone(), &program_path(&file), bundle)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a file of the release in its place, unless it is there.
+    fn put_piece(
+        &self,
+        source: &Piece,
+        file: BundleFile,
+        path: &str,
+        bundle: &mut Bundle,
+    ) -> Result<(), BundleError> {
+        let path = served(path)?;
+        let target = Piece::from(self.serve().join(path.as_str()));
+        if !described(&target).is_ok_and(|known| known == file) {
+            self.put_copy(source, &path, &file)?;
+        }
+        bundle.files.insert(path, file);
         Ok(())
     }
 
@@ -164,7 +234,7 @@ impl Genconf {
             if archive::verify(&target, &expected).is_err() {
                 archive::pack(&folder, &target, &options)?;
             }
-            bundle.files.insert(path, described(&target).map_err(at(&target))?);
+            bundle.files.insert(path, described(&target.into())?);
             bundle.manifests.insert(id.clone(), manifest);
         }
         if let Some((id, document)) = &composed.late {
@@ -242,7 +312,7 @@ impl Genconf {
         mut own: BTreeMap<&'static str, Vec<u8>>,
     ) -> Result<(), BundleError> {
         let distribution = &job.release.distribution.name;
-        let signature_name = format!("{BUNDLE}{SIGNATURE}");
+        let signature_name = signature_name(BUNDLE);
         let target = self.serve().join(Bundle::folder(id));
         let is_there = fs_err::read(target.join(BUNDLE)).is_ok_and(|known| known == bytes);
         // Another key may sign now.
@@ -261,39 +331,49 @@ impl Genconf {
     }
 
     /// Says that this bundle is the latest, unless that is what was said last.
-    fn put_latest(&self, job: &Job<'_>, id: &Sha256) -> Result<(u64, bool), BundleError> {
+    fn put_latest(
+        &self,
+        job: &Job<'_>,
+        id: &Sha256,
+        install: Option<&Script>,
+    ) -> Result<(u64, bool), BundleError> {
         let serve = self.serve();
         let known = self.latest()?;
         let distribution = &job.release.distribution;
-        let signature_name = format!("{LATEST}{SIGNATURE}");
-        let signature = serve.join(CURRENT).join(&signature_name);
         if let Some(known) = &known
             && known.bundle == *id
             && known.expires == job.expires
-            && signed_by(job, LATEST, &known.to_json(), &signature)?
+            && self.is_published(job, known, install)?
         {
             return Ok((known.sequence, true));
         }
         let clock = u64::try_from(job.now.as_second()).unwrap_or_default();
         let sequence = known.map_or(clock, |known| clock.max(known.sequence + 1));
-        let latest = Latest::new(distribution, sequence, *id, job.expires);
-        let content = latest.to_json();
-        let signature = job.signer.key.sign_document(LATEST, &content, &distribution.name)?;
+        let latest = Latest::new(distribution, sequence, *id, job.expires).to_json();
+        let mut files = BTreeMap::from([(LATEST.to_owned(), latest)]);
+        files.extend(install.map(|script| (script.path.clone(), script.content.clone())));
+        for (name, content) in files.clone() {
+            let signed = job.signer.key.sign_document(&name, &content, &distribution.name)?;
+            files.insert(signature_name(&name), signed.into_bytes());
+        }
         let name = format!("{PUBLICATIONS}/{sequence}");
-        let files = [(LATEST, content.as_slice()), (signature_name.as_str(), signature.as_bytes())];
         let link = format!("../../{}", Bundle::folder(id));
-        put_folder(&serve.join(&name), files, Some(("bundle", &link)))?;
+        let own = files.iter().map(|(name, content)| (name.as_str(), content.as_slice()));
+        put_folder(&serve.join(&name), own, Some(("bundle", &link)))?;
         // A link to nothing would stop whoever copies the folder: it is there before what it needs is
         // live at the earliest, and gone after that at the latest.
-        let (mut needed, mut needless) = (Vec::new(), Vec::new());
-        for name in fixed_names() {
-            let file = serve.join(Bundle::folder(id)).join(name);
-            let is_there = name.starts_with(LATEST) || fs_err::exists(&file).map_err(at(&file))?;
-            if is_there { &mut needed } else { &mut needless }.push(name);
-        }
-        for name in needed {
-            let within = if name.starts_with(LATEST) { "" } else { "bundle/" };
-            let link = serve.join(name);
+        let mut needless = Vec::new();
+        for name in fixed_names(&distribution.name) {
+            let file = serve.join(Bundle::folder(id)).join(&name);
+            let within = if files.contains_key(&name) {
+                ""
+            } else if fs_err::exists(&file).map_err(at(&file))? {
+                "bundle/"
+            } else {
+                needless.push(name);
+                continue;
+            };
+            let link = serve.join(&name);
             platform::replace_link(&link, &format!("{CURRENT}/{within}{name}"))
                 .map_err(at(&link))?;
         }
@@ -305,6 +385,21 @@ impl Genconf {
             durable::remove_tree(&link).map_err(at(&link))?;
         }
         Ok((sequence, false))
+    }
+
+    /// Whether the live publication is this one, signed by this signer, with this script.
+    fn is_published(
+        &self,
+        job: &Job<'_>,
+        latest: &Latest,
+        install: Option<&Script>,
+    ) -> Result<bool, BundleError> {
+        let current = self.serve().join(CURRENT);
+        let signature = |name: &str| current.join(signature_name(name));
+        let is_same = signed_by(job, LATEST, &latest.to_json(), &signature(LATEST))?;
+        let Some(Script { path, content, .. }) = install else { return Ok(is_same) };
+        let is_there = fs_err::read(current.join(path)).is_ok_and(|known| known == *content);
+        Ok(is_same && is_there && signed_by(job, path, content, &signature(path))?)
     }
 
     /// What was published last.
@@ -329,16 +424,26 @@ impl Genconf {
     }
 
     /// Copies a file of the release to its place.
-    fn put_copy(&self, source: &Utf8Path, path: &PackagePath) -> Result<(), BundleError> {
+    fn put_copy(
+        &self,
+        source: &Piece,
+        path: &PackagePath,
+        file: &BundleFile,
+    ) -> Result<(), BundleError> {
         let target = self.serve().join(path.as_str());
         durable::create_folders(parent(&target)).map_err(at(&target))?;
         let name = target.file_name().unwrap_or_default();
         let aside = target.with_file_name(format!("{}{name}", durable::TEMPORARY));
         durable::remove_tree(&aside).map_err(at(&aside))?;
         // Not another name for the same file: whoever changed what is served would change the source.
-        fs_err::copy(source, &aside).map_err(at(&aside))?;
+        let mut copy = fs_err::File::create(&aside).map_err(at(&aside))?;
+        let (_, found) = source.copy_to(&mut copy).map_err(at(&aside))?;
+        if found != file.sha256 {
+            let (piece, expected) = (source.shown().to_owned(), file.sha256);
+            return Err(BundleError::Damaged { piece, found, expected });
+        }
         platform::set_mode(&aside, 0o644).map_err(at(&aside))?;
-        fs_err::File::open(&aside).and_then(|file| file.sync_all()).map_err(at(&aside))?;
+        copy.sync_all().map_err(at(&aside))?;
         durable::rename(&aside, &target).map_err(at(&target))
     }
 }
@@ -371,18 +476,25 @@ fn signed_by(
     }))
 }
 
+/// The name of the signature of a file.
+fn signature_name(name: &str) -> String {
+    format!("{name}{SIGNATURE}")
+}
+
 /// Every name in the served folder that is a link into the publication that counts.
-fn fixed_names() -> impl Iterator<Item = &'static str> {
-    [
-        "latest.json",
-        "latest.json.minisig",
-        "bundle.json",
-        "bundle.json.minisig",
-        "bootstrap.latest",
-        "cluster-package-list.latest",
-        INFO,
-    ]
-    .into_iter()
+fn fixed_names(distribution: &str) -> Vec<String> {
+    let install = script::install_name(distribution);
+    let signed = [LATEST, BUNDLE, &install];
+    let mut names: Vec<String> = signed.map(signature_name).into();
+    names.extend(signed.map(str::to_owned));
+    names.extend(["bootstrap.latest", "cluster-package-list.latest", INFO].map(str::to_owned));
+    names
+}
+
+/// The name of the folder of a script that upgrades to a bundle from a version.
+fn upgrade_folder(id: &Sha256, from: &str) -> String {
+    let (id, from) = (id.to_string(), Sha256::of(from.as_bytes()).to_string());
+    format!("{}{}", &id[..UPGRADE_DIGITS], &from[..UPGRADE_DIGITS])
 }
 
 fn fill_sets(job: &Job<'_>, composed: &Composed, bundle: &mut Bundle) {
@@ -399,22 +511,34 @@ fn fill_sets(job: &Job<'_>, composed: &Composed, bundle: &mut Bundle) {
     }
 }
 
-fn look_at(id: &PackageId, source: &Utf8Path) -> Result<Archive, BundleError> {
-    let (_, manifest) = archive::read_manifest(source)
-        .map_err(|error| BundleError::Package { archive: source.to_owned(), source: error })?;
-    let name = source.file_name().unwrap_or_default();
+fn look_at(id: &PackageId, source: &Piece) -> Result<Archive, BundleError> {
+    let (_, manifest) = archive::read_manifest(source).map_err(|error| BundleError::Package {
+        archive: source.shown().to_owned(),
+        source: error,
+    })?;
     Ok(Archive {
         id: id.clone(),
-        source: source.to_owned(),
-        path: served(&format!("{}{name}", bundle::package_folder(id)))?,
-        file: described(source).map_err(at(source))?,
+        source: source.clone(),
+        path: served(&format!("{}{}", bundle::package_folder(id), source.file_name()))?,
+        file: described(source)?,
         manifest: manifest.digest(),
     })
 }
 
-fn described(path: &Utf8Path) -> io::Result<BundleFile> {
-    let size = fs_err::metadata(path)?.len();
-    Ok(BundleFile { size, sha256: Sha256::of_file(path)? })
+fn described(piece: &Piece) -> Result<BundleFile, BundleError> {
+    let size = piece.size().map_err(at(piece.shown()))?;
+    let found = piece.sha256().map_err(at(piece.shown()))?;
+    match piece.expected() {
+        Some(expected) if expected != found => {
+            Err(BundleError::Damaged { piece: piece.shown().to_owned(), found, expected })
+        }
+        _ => Ok(BundleFile { size, sha256: found }),
+    }
+}
+
+/// Where the program lies that hosts run, below the folder that is served.
+fn program_path(file: &BundleFile) -> String {
+    format!("{PROGRAMS}/monobloc-{}", file.sha256)
 }
 
 fn served(path: &str) -> Result<PackagePath, BundleError> {

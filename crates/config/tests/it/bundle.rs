@@ -63,13 +63,14 @@ impl Site {
                 .unwrap();
             let archive = root.join(format!("packages/{id}.tar.zst"));
             archive::pack(&files, &archive, &PackOptions::default()).unwrap();
-            packages.insert(id, archive);
+            packages.insert(id, archive.into());
         }
         let release = Release {
             distribution: Distribution::named("test", "1.0"),
             variant: None,
             packages: [(OperatingSystem::Linux, packages)].into(),
             bootstrap: None,
+            program: None,
         };
         Self { _folder: folder, root, release }
     }
@@ -109,6 +110,7 @@ impl Site {
             signer,
             expires,
             now: Timestamp::from_second(1_000).unwrap(),
+            upgrade_from: None,
             cancel: &Cancel::new(),
         })
     }
@@ -300,7 +302,7 @@ fn each_operating_system_has_the_packages_of_its_roles() {
     let archive = site.root.join("packages/agent--1.zip");
     archive::pack(&site.root.join("packages/kv"), &archive, &PackOptions::default()).unwrap();
     let id: PackageId = "agent--1".parse().unwrap();
-    site.release.packages.insert(OperatingSystem::Windows, [(id.clone(), archive)].into());
+    site.release.packages.insert(OperatingSystem::Windows, [(id.clone(), archive.into())].into());
     let configuration = site.configure(CONFIG).configuration;
     let bundle = site.bundle();
     assert_eq!(bundle.archive(&id).unwrap().0.as_str(), "packages/agent/agent--1.zip");
@@ -509,7 +511,7 @@ fn what_was_published_under_a_name_is_never_replaced_by_something_else() {
     let archive = site.root.join("other/kv--1.tar.zst");
     fs_err::create_dir(site.root.join("other")).unwrap();
     let packages = site.release.packages.get_mut(&OperatingSystem::Linux).unwrap();
-    packages.insert("kv--1".parse().unwrap(), archive.clone());
+    packages.insert("kv--1".parse().unwrap(), archive.clone().into());
     // The same content in other bytes is the same package.
     let fast = PackOptions { level: 1, ..PackOptions::default() };
     archive::pack(&site.root.join("packages/kv"), &archive, &fast).unwrap();

@@ -190,6 +190,9 @@ impl Host {
                 arguments.extend([option.to_owned(), path.to_string()]);
             }
         }
+        if self.is_at_home && paths.root != usual.root {
+            arguments.push("--own-places".to_owned());
+        }
         arguments
     }
 

@@ -52,6 +52,14 @@ pub enum InstallError {
     Secrets { id: PackageId, roles: Vec<RoleName>, source: Box<SealedError> },
     #[error("package `{id}` needs values of this host, and `{flag}` does not name it")]
     NoLateConfig { id: PackageId, flag: Utf8PathBuf },
+    #[error("nothing is installed that could be upgraded")]
+    NotInstalled,
+    #[error("version {installed} is installed, which cannot become {new}: it follows {}", .allowed.join(", "))]
+    NoWay { installed: String, new: String, allowed: Vec<String> },
+    #[error("version {installed} is installed, and this upgrade is from {expected} to {new}")]
+    OtherVersion { installed: String, expected: String, new: String },
+    #[error("what is live fails its checks, and was left alone:\n{}", .0.iter().map(|check| format!("  {check}")).collect::<Vec<_>>().join("\n"))]
+    Ill(Vec<String>),
     #[error(transparent)]
     Roles(#[from] RolesError),
     #[error(transparent)]

@@ -7,6 +7,7 @@
 mod error;
 mod offer;
 mod trust;
+mod upgrade;
 
 use std::collections::BTreeSet;
 
@@ -39,6 +40,17 @@ pub struct Install {
     pub allow_older: bool,
     /// Takes a publication that has expired.
     pub allow_expired: bool,
+    /// What must hold before, if this is an upgrade.
+    pub upgrade: Option<Upgrade>,
+}
+
+/// What an upgrade asks for, besides what every installation does.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Upgrade {
+    /// The version that must be installed, unless the new one is.
+    pub from_version: Option<String>,
+    /// Upgrades also what fails its checks.
+    pub skip_checks: bool,
 }
 
 /// What was installed.
@@ -48,6 +60,8 @@ pub struct Installed {
     pub latest: Latest,
     /// What this host is.
     pub roles: BTreeSet<RoleName>,
+    /// The version of the distribution.
+    pub version: String,
     /// What was done to make it live; empty: it was live already.
     pub plan: Plan,
 }
@@ -56,6 +70,7 @@ impl Host {
     /// Makes live what the latest publication has for this host. Safe to repeat.
     pub fn install(&self, request: &Install, job: &Job<'_>) -> Result<Installed, InstallError> {
         let mut offer = self.offer(request, Pinned::read(&self.paths)?.as_ref(), job)?;
+        self.check_version(&offer.distribution, request.upgrade.as_ref())?;
         let lock = self.lock(job)?;
         // Somebody else may have installed in the meantime.
         let pinned = Pinned::read(&self.paths)?;
@@ -64,6 +79,10 @@ impl Host {
         // Or what was interrupted was undone, and with it the roles.
         if self.roles_for(request)? != offer.roles {
             offer = self.offer(request, pinned.as_ref(), job)?;
+        }
+        self.check_version(&offer.distribution, request.upgrade.as_ref())?;
+        if request.upgrade.as_ref().is_some_and(|upgrade| !upgrade.skip_checks) {
+            self.check_health(job)?;
         }
         let plan = {
             let _in_use = self.store.in_use(job.cancel, job.observer)?;
@@ -78,7 +97,11 @@ impl Host {
             }
             self.go_live(&offer, pinned.as_ref(), &lock, job)?
         };
-        Ok(Installed { latest: offer.latest, roles: offer.roles, plan })
+        if let Some(machine) = &self.machine {
+            self.take_tool(machine, job);
+        }
+        let Offer { latest, roles, distribution, .. } = offer;
+        Ok(Installed { latest, roles, version: distribution.version, plan })
     }
 
     /// Makes the set live for its roles; if it does not stay so, the roles and the trust are what they

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use camino::Utf8PathBuf;
 use package::bundle::{self, BUNDLE, Bundle, LATEST, Latest, SIGNATURE, Stale};
+use package::distribution::Distribution;
 use package::durable::Staging;
 use package::id::RoleName;
 use package::secret::RoleKey;
@@ -24,6 +25,7 @@ use crate::store::Trust;
 /// A bundle as far as it concerns this host.
 pub(super) struct Offer {
     pub(super) key: PublicKey,
+    pub(super) distribution: Distribution,
     pub(super) latest: Latest,
     pub(super) roles: BTreeSet<RoleName>,
     /// All packages that will be active.
@@ -97,7 +99,8 @@ impl Host {
             let archive = Some((path.clone(), file.clone()));
             archives.push((id.clone(), Trust { digest: Some(*digest), key: None, archive }));
         }
-        Ok(Offer { key, latest, roles, ids, archives, secrets, late })
+        let distribution = bundle.distribution;
+        Ok(Offer { key, distribution, latest, roles, ids, archives, secrets, late })
     }
 
     /// The key that must have signed everything.

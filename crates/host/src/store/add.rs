@@ -7,7 +7,7 @@ use package::durable::Staging;
 use package::manifest::MANIFEST;
 use package::path::PackagePath;
 use package::sign::PublicKey;
-use package::{Cancel, PackageId, Sha256, durable};
+use package::{Cancel, PackageId, Piece, Sha256, durable};
 
 use super::{MADE_MANIFEST, Store, StoreError, several, unpacked};
 use crate::event::{Event, Observer};
@@ -62,7 +62,8 @@ impl Store {
             if already {
                 self.check_known(&id, &signature_of(archive), trust)?;
             } else {
-                self.add_new(&id, archive, &signature_of(archive), trust, cancel)?;
+                let piece = Piece::from(archive);
+                self.add_new(&id, &piece, &signature_of(archive), trust, cancel)?;
             }
             observer.event(&Event::Stored { id: &id, already });
             Ok(Added { id, already })
@@ -99,17 +100,18 @@ impl Store {
     pub(super) fn add_new(
         &self,
         id: &PackageId,
-        archive: &Utf8Path,
+        piece: &Piece,
         signature: &Utf8Path,
         trust: &Trust,
         cancel: &Cancel,
     ) -> Result<(), StoreError> {
+        let archive = piece.shown();
         if let Some((_, file)) = &trust.archive {
-            check_archive(archive, id, file)?;
+            check_archive(piece, id, file)?;
         }
         let mut expected = trust.digest;
         if let Some(key) = &trust.key {
-            let (bytes, manifest) = archive::read_manifest(archive)?;
+            let (bytes, manifest) = archive::read_manifest(piece)?;
             check_signature(archive, signature, key, &bytes, id)?;
             // What is unpacked must be what the signature was for, even if the file changed.
             expected = expected.or(Some(manifest.digest()));
@@ -117,10 +119,10 @@ impl Store {
         let staging = Staging::of(&self.path(id))?;
         let folder = staging.path();
         let options = UnpackOptions { expected, cancel: cancel.clone(), ..Default::default() };
-        let Unpacked { manifest, verified } = match archive::unpack(archive, folder, &options) {
+        let Unpacked { manifest, verified } = match archive::unpack(piece, folder, &options) {
             // Without one it must be what its own manifest, made of what arrives, then tells.
             Err(UnpackError::NoManifest(_)) if trust.key.is_none() => {
-                archive::unpack(archive, folder, &UnpackOptions { expected: None, ..options })?
+                archive::unpack(piece, folder, &UnpackOptions { expected: None, ..options })?
             }
             unpacked => unpacked?,
         };
@@ -167,14 +169,10 @@ impl Store {
 }
 
 /// Makes sure that an archive is the file that was promised, before anything looks into it.
-fn check_archive(
-    archive: &Utf8Path,
-    id: &PackageId,
-    expected: &BundleFile,
-) -> Result<(), StoreError> {
-    let size = fs_err::metadata(archive)?.len();
+fn check_archive(piece: &Piece, id: &PackageId, expected: &BundleFile) -> Result<(), StoreError> {
+    let size = piece.size()?;
     let problem = if size == expected.size {
-        let found = Sha256::of_file(archive)?;
+        let found = piece.sha256()?;
         (found != expected.sha256)
             .then(|| format!("its SHA-256 is {found}, expected {}", expected.sha256))
     } else {
@@ -183,7 +181,7 @@ fn check_archive(
     let Some(problem) = problem else {
         return Ok(());
     };
-    Err(StoreError::Wrong { archive: archive.to_owned(), id: id.clone(), problem })
+    Err(StoreError::Wrong { archive: piece.shown().to_owned(), id: id.clone(), problem })
 }
 
 fn check_signature(

@@ -5,6 +5,7 @@ use std::io;
 use camino::Utf8PathBuf;
 use download::DownloadError;
 use package::archive::UnpackError;
+use package::artifact::ArtifactError;
 use package::lock::LockError;
 use package::sign::SignatureError;
 use package::{Cancelled, PackageId, Sha256};
@@ -41,6 +42,8 @@ pub enum StoreError {
     Download(#[from] Box<DownloadError>),
     #[error("`{url}` cannot be used")]
     Downloaded { url: String, source: Box<StoreError> },
+    #[error(transparent)]
+    Artifact(Box<ArtifactError>),
     #[error("cannot change the store")]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -52,6 +55,7 @@ impl StoreError {
     pub fn is_of_the_source(&self) -> bool {
         match self {
             Self::Missing { .. }
+            | Self::Artifact(_)
             | Self::Wrong { .. }
             | Self::Reserved { .. }
             | Self::Unsigned { .. }
@@ -82,6 +86,12 @@ impl StoreError {
         source: impl std::error::Error + Send + Sync + 'static,
     ) -> Self {
         Self::Unreadable { id: id.clone(), source: Box::new(source) }
+    }
+}
+
+impl From<ArtifactError> for StoreError {
+    fn from(error: ArtifactError) -> Self {
+        Self::Artifact(Box::new(error))
     }
 }
 

@@ -1,9 +1,12 @@
 //! Packages from elsewhere: `URL/packages/NAME/ID.tar.zst`, or `.tar.xz` as the reference made them,
-//! over HTTP, HTTPS or from a folder.
+//! over HTTP, HTTPS, from a folder, or out of one file that has them all.
+
+use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use download::{DownloadError, Downloader, Options, Progress};
-use package::{Cancel, PackageId};
+use package::artifact::{Artifact, ArtifactError};
+use package::{Cancel, PackageId, Piece};
 use url::Url;
 
 use super::{Added, Store, StoreError, Trust, remove_any, several};
@@ -25,6 +28,8 @@ const ENDINGS: [&str; 2] = ["tar.zst", "tar.xz"];
 pub struct Repository {
     base: Url,
     downloader: Downloader,
+    /// The one file that has everything, if it is one.
+    artifact: Option<Arc<Artifact>>,
 }
 
 /// A text that names no place to get packages from.
@@ -35,6 +40,20 @@ pub struct Repository {
 )]
 pub struct RepositoryError {
     text: String,
+}
+
+/// Why nothing can be had from where somebody said.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It names no place.
+    #[error(transparent)]
+    Place(#[from] RepositoryError),
+    /// It names a file that is not what it should be.
+    #[error(transparent)]
+    Artifact(#[from] ArtifactError),
+    /// It names a file that no host can be installed from.
+    #[error("`{0}` is not configured for a cluster yet")]
+    NotConfigured(Utf8PathBuf),
 }
 
 impl Repository {
@@ -51,23 +70,38 @@ impl Repository {
         };
         match base.scheme() {
             "http" | "https" | "file" if !base.cannot_be_a_base() => {
-                Ok(Self { base, downloader: Downloader::default() })
+                Ok(Self { base, downloader: Downloader::default(), artifact: None })
             }
             _ => Err(wrong()),
         }
     }
 
-    /// The same, where a text that is no such URL names a folder of this machine.
-    pub fn parse_or_folder(
-        text: &str,
-        working_directory: &Utf8Path,
-    ) -> Result<Self, RepositoryError> {
-        if text.contains("://") || text.trim().starts_with("file:") {
-            return Self::parse(text, working_directory);
+    /// The same, where a text that is no such URL names a folder of this machine, or a file that has
+    /// everything.
+    pub fn open(text: &str, working_directory: &Utf8Path) -> Result<Self, OpenError> {
+        let mut repository = if text.contains("://") || text.trim().starts_with("file:") {
+            Self::parse(text, working_directory)?
+        } else {
+            let base = Url::from_file_path(working_directory.join(text.trim_end_matches('/')))
+                .map_err(|()| RepositoryError { text: redact(text) })?;
+            Self { base, downloader: Downloader::default(), artifact: None }
+        };
+        if let Some(path) = repository.local(&repository.base)
+            && fs_err::metadata(&path).is_ok_and(|found| found.is_file())
+        {
+            let artifact = Artifact::open(&path)?;
+            if !artifact.is_configured() {
+                return Err(OpenError::NotConfigured(path));
+            }
+            repository.artifact = Some(Arc::new(artifact));
         }
-        let base = Url::from_file_path(working_directory.join(text.trim_end_matches('/')))
-            .map_err(|()| RepositoryError { text: redact(text) })?;
-        Ok(Self { base, downloader: Downloader::default() })
+        Ok(repository)
+    }
+
+    /// The key that the one file names which has everything, if it is one: whoever runs that file
+    /// trusts it already.
+    pub fn own_key(&self) -> Option<&str> {
+        self.artifact.as_ref().map(|artifact| artifact.key())
     }
 
     /// The same with another downloader.
@@ -102,6 +136,9 @@ impl Repository {
         scratch: &Utf8Path,
         cancel: &Cancel,
     ) -> Result<Vec<u8>, StoreError> {
+        if let Some(artifact) = &self.artifact {
+            return Ok(artifact.read(path)?);
+        }
         let options = Options { size_max_bytes: TEXT_MAX_BYTES, ..Options::new(cancel) };
         self.downloader.fetch(&self.url(path), scratch, &options).map_err(Box::new)?;
         let text = fs_err::read(scratch)?;
@@ -240,9 +277,10 @@ impl Fetching<'_> {
         };
         for place in places {
             let url = self.repository.url(&place);
-            let result = match self.repository.local(&url) {
-                Some(archive) => self.local(id, &archive, &url),
-                None => self.download(id, &url, &place),
+            let result = match (&self.repository.artifact, self.repository.local(&url)) {
+                (Some(artifact), _) => self.part(id, artifact, &place),
+                (None, Some(archive)) => self.local(id, &archive, &url),
+                (None, None) => self.download(id, &url, &place),
             };
             match result {
                 Err(StoreError::Download(error)) if error.is_missing() => missing = Some(error),
@@ -253,6 +291,16 @@ impl Fetching<'_> {
         Err(StoreError::Missing { id: id.clone(), base: self.repository.shown(), source })
     }
 
+    /// An archive in a larger file is read there.
+    fn part(&self, id: &PackageId, artifact: &Artifact, place: &str) -> Result<(), StoreError> {
+        let Some(piece) = artifact.piece(place) else {
+            let (path, file) = (artifact.path().to_owned(), place.to_owned());
+            return Err(ArtifactError::Missing { path, file }.into());
+        };
+        let signature = Utf8PathBuf::from(format!("{}.minisig", artifact.path()));
+        self.store.add_new(id, &piece, &signature, self.trust, self.cancel)
+    }
+
     /// An archive on this machine is read where it lies.
     fn local(&self, id: &PackageId, archive: &Utf8Path, url: &Url) -> Result<(), StoreError> {
         if let Err(cause) = fs_err::metadata(archive) {
@@ -260,7 +308,7 @@ impl Fetching<'_> {
             return Err(StoreError::Download(Box::new(DownloadError::Read { url, cause })));
         }
         let signature = Utf8PathBuf::from(format!("{archive}.minisig"));
-        self.store.add_new(id, archive, &signature, self.trust, self.cancel)
+        self.store.add_new(id, &archive.into(), &signature, self.trust, self.cancel)
     }
 
     /// Downloads to a file that stays until the package is there.
@@ -282,7 +330,8 @@ impl Fetching<'_> {
             let downloader = &self.repository.downloader;
             let fetched = downloader.fetch(url, &archive, &options).map_err(Box::new)?;
             self.get_signature(place, &signature)?;
-            let added = self.store.add_new(id, &archive, &signature, self.trust, self.cancel);
+            let piece = Piece::from(&archive);
+            let added = self.store.add_new(id, &piece, &signature, self.trust, self.cancel);
             if let Err(StoreError::Cancelled(_)) = added {
                 return added;
             }

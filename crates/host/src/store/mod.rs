@@ -25,7 +25,7 @@ use crate::platform;
 
 pub use add::{Added, Trust};
 pub use error::StoreError;
-pub use fetch::{Repository, RepositoryError};
+pub use fetch::{OpenError, Repository, RepositoryError};
 pub use unpacked::Package;
 
 pub(crate) use package::manifest::UNVERIFIED as MADE_MANIFEST;

@@ -49,12 +49,13 @@ impl Scene {
 
     pub(crate) fn request(&self, roles: &[&str]) -> Install {
         Install {
-            repository: Repository::parse_or_folder("served", &self.fake.world.top).unwrap(),
+            repository: Repository::open("served", &self.fake.world.top).unwrap(),
             roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
             key: Some(PublicKey::parse(&self.publisher.public).unwrap()),
             role_keys: vec![self.publisher.role_key.clone()],
             allow_older: false,
             allow_expired: false,
+            upgrade: None,
         }
     }
 

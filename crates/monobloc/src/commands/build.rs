@@ -2,21 +2,24 @@
 
 use build::session::{Ended, Explanation};
 use build::tree::{LoadError, PackageKey};
-use build::{Options, Plan, Report, Selection, Session, SessionError};
-use camino::Utf8PathBuf;
+use build::{Assemble, Assembled, Options, Plan, Report, Selection, Session, SessionError};
+use camino::{Utf8Path, Utf8PathBuf};
+use package::artifact::needs_loader;
 use package::id::{PackageName, Variant, VariantName};
 use serde_json::{Value, json};
 use url::Url;
 
+use super::keys::release_key;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::{Output, Progress, bytes, plural, seconds};
 
-/// Make packages from a tree of components
+/// Make packages from a tree of components, and one signed file of all of them
 ///
 /// Builds what changed, in parallel, each package in a sandbox without network. Sources are
 /// downloaded, verified and kept; packages are kept under an id that is a hash of everything they
-/// are made from.
+/// are made from. When everything is built, it is put into one file, the artifact, which can be run:
+/// it configures a cluster and brings all that its hosts need.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -57,6 +60,20 @@ pub(crate) struct BuildArgs {
     /// Open a shell in the sandbox of this package
     #[arg(long, value_name = "PACKAGE", conflicts_with = "packages")]
     shell: Option<PackageName>,
+
+    /// Where to put the artifact [default: in the folder `cache` of the tree]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<Utf8PathBuf>,
+
+    /// The key that signs the artifact; an encrypted one is opened with the password in
+    /// `MONOBLOC_KEY_PASSWORD` [default: the tree's own in its folder `keys`, made the first time]
+    #[arg(long, value_name = "FILE")]
+    secret_key: Option<Utf8PathBuf>,
+
+    /// The program that the artifact brings, static, so that it runs on every Linux
+    /// [default: the one in `MONOBLOC_PROGRAM`, or this one]
+    #[arg(long, value_name = "FILE")]
+    program: Option<Utf8PathBuf>,
 
     /// Take packages from here that somebody built on the same pinned root file system
     #[arg(long, value_name = "URL")]
@@ -117,7 +134,57 @@ pub(crate) fn run(
         session.build(&plan, &progress).map_err(failure)?
     };
     progress.finish();
-    show(&session, &report, output)
+    let is_whole = matches!(selection, Selection::Everything);
+    let assembled = if is_whole && !arguments.fetch_only && report.is_success() {
+        Some(assemble(context, arguments, &session, &plan, output)?)
+    } else {
+        None
+    };
+    show(&session, &report, assembled.as_ref(), output)
+}
+
+/// Puts everything that was built into one file.
+fn assemble(
+    context: &Context,
+    arguments: &BuildArgs,
+    session: &Session,
+    plan: &Plan,
+    output: &Output,
+) -> Result<Assembled, Failure> {
+    let tree = context.absolute(&arguments.tree)?;
+    let distribution = &session.tree.distribution;
+    let target = match &arguments.output {
+        Some(target) => context.absolute(target)?,
+        None => build::artifact_path(&tree, distribution),
+    };
+    let wanted = Assemble {
+        tree: &tree,
+        distribution,
+        variants: plan.sets.iter().map(|set| set.variant.clone()).collect(),
+        program: &program(context, arguments.program.as_deref(), output)?,
+        key: &release_key(context, &tree, arguments.secret_key.as_deref(), output)?,
+        cancel: &context.cancel,
+    };
+    Ok(build::assemble(&target, &wanted)?)
+}
+
+/// The program that hosts get.
+pub(crate) fn program(
+    context: &Context,
+    given: Option<&Utf8Path>,
+    output: &Output,
+) -> Result<Utf8PathBuf, Failure> {
+    let program = match given.or(context.variable("MONOBLOC_PROGRAM").map(Utf8Path::new)) {
+        Some(given) => given.to_owned(),
+        None => context.program()?,
+    };
+    if needs_loader(&program)? {
+        output.warning(&format!(
+            "hosts get `{program}`, which needs shared libraries of the machine it was built on: name a \
+             static one with `--program`, such as `cargo xtask dist` makes"
+        ));
+    }
+    Ok(program)
 }
 
 /// The options that every command which builds starts from.
@@ -209,7 +276,12 @@ fn explain(session: &Session, plan: &Plan, output: &Output) -> Result<Outcome, F
     Ok(Outcome::Done)
 }
 
-fn show(session: &Session, report: &Report, output: &Output) -> Result<Outcome, Failure> {
+fn show(
+    session: &Session,
+    report: &Report,
+    assembled: Option<&Assembled>,
+    output: &Output,
+) -> Result<Outcome, Failure> {
     let outcome = if report.is_success() { Outcome::Done } else { Outcome::Failed };
     if output.is_json() {
         let packages: Vec<Value> =
@@ -220,6 +292,13 @@ fn show(session: &Session, report: &Report, output: &Output) -> Result<Outcome, 
             "seconds": report.took.as_secs_f64(),
             "warnings": session.tree.warnings,
             "packages": packages,
+            "artifact": assembled.map(|made| json!({
+                "path": made.artifact.path(),
+                "id": made.artifact.id(),
+                "sha256": made.sha256,
+                "key": made.artifact.key(),
+                "unchanged": made.unchanged,
+            })),
         }))?;
         return Ok(outcome);
     }
@@ -258,6 +337,13 @@ fn show(session: &Session, report: &Report, output: &Output) -> Result<Outcome, 
     }
     if impure > 0 {
         output.line(&format!("{impure} impure: built with access to the network"))?;
+    }
+    if let Some(Assembled { artifact, sha256, unchanged }) = assembled {
+        let size = fs_err::metadata(artifact.path())?.len();
+        let done = if *unchanged { ", unchanged" } else { "" };
+        output.line(&format!("{} ({}{done})", artifact.path(), bytes(size)))?;
+        output.line(&format!("  SHA-256 {sha256}"))?;
+        output.line(&format!("  key     {}, which signed it", artifact.key()))?;
     }
     Ok(outcome)
 }

@@ -1,27 +1,19 @@
 //! `monobloc configure`: from a release and a `config.yaml` to the bundle that hosts install.
 
-use std::collections::BTreeMap;
-
-use build::{Complete, CompleteError};
-use camino::{Utf8Path, Utf8PathBuf};
-use config::bundle::Signer;
-use config::bundle::{BootstrapFiles, BundleError, Collected, Genconf, Job, Published, Release};
+use camino::Utf8PathBuf;
+use config::bundle::{BundleError, Collected, Genconf, Job, Published, Release, Script, Signer};
 use jiff::Timestamp;
-use package::bundle::OperatingSystem;
-use package::id::{Variant, VariantName};
+use package::artifact::DEFAULT_VARIANT;
 use package::sign::SignatureError;
 use serde_json::{Value, json};
 
+use super::build::program;
 use super::config::{Declared, FileArgs, load};
 use super::keys::PASSWORD;
+use super::release;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::{Output, bytes, plural};
-
-/// What the variant without a name is called.
-const DEFAULT: &str = "default";
-/// The variant of a tree whose packages are for Windows.
-const WINDOWS: &str = "windows";
 
 /// Configure a built tree for one cluster: makes what hosts install
 ///
@@ -40,7 +32,7 @@ pub(crate) struct ConfigureArgs {
     file: FileArgs,
 
     /// The variant of the tree; `default` is the one without a name
-    #[arg(long, default_value = DEFAULT)]
+    #[arg(long, default_value = DEFAULT_VARIANT)]
     variant: String,
 
     /// The key that signs; an encrypted one is opened with the password in `MONOBLOC_KEY_PASSWORD`
@@ -52,6 +44,15 @@ pub(crate) struct ConfigureArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     expires: Option<Timestamp>,
 
+    /// Also make the script that upgrades hosts on which this version is installed
+    #[arg(long, value_name = "VERSION")]
+    upgrade_from: Option<String>,
+
+    /// The program that hosts get; one in an artifact is used as it is
+    /// [default: the one in `MONOBLOC_PROGRAM`, or this one]
+    #[arg(long, value_name = "FILE")]
+    program: Option<Utf8PathBuf>,
+
     /// Remove bundles that were published before, and what only those needed
     #[arg(long)]
     gc: bool,
@@ -60,8 +61,21 @@ pub(crate) struct ConfigureArgs {
 impl ConfigureArgs {
     /// Everything but the file as it is by default.
     pub(crate) fn of(file: FileArgs) -> Self {
-        let variant = DEFAULT.to_owned();
-        Self { file, variant, secret_key: None, expires: None, gc: false }
+        let variant = DEFAULT_VARIANT.to_owned();
+        Self {
+            file,
+            variant,
+            secret_key: None,
+            expires: None,
+            upgrade_from: None,
+            program: None,
+            gc: false,
+        }
+    }
+
+    /// The same with a script that upgrades from a version.
+    pub(crate) fn upgrading_from(self, version: &str) -> Self {
+        Self { upgrade_from: Some(version.to_owned()), ..self }
     }
 }
 
@@ -84,7 +98,13 @@ pub(crate) fn run(
         .definition
         .render(&resolution)
         .map_err(|found| Failure::mistakes_in("the configuration that the tree declares", found))?;
-    let release = release(&arguments.file.tree.tree, &arguments.variant, &declared)?;
+    let release = if let Some(artifact) = &declared.artifact {
+        release::of_artifact(artifact, &arguments.variant)?
+    } else {
+        let program = program(context, arguments.program.as_deref(), output)?;
+        let tree = &arguments.file.tree.tree;
+        release::of_tree(tree, &arguments.variant, &declared.distribution, &program)?
+    };
     let genconf = Genconf::new(match file.parent() {
         Some(folder) if folder != "" => folder.to_owned(),
         _ => ".".into(),
@@ -99,6 +119,7 @@ pub(crate) fn run(
         signer: &signer,
         expires: arguments.expires,
         now,
+        upgrade_from: arguments.upgrade_from.clone(),
         cancel: &context.cancel,
     };
     let published = genconf.publish(&job)?;
@@ -108,36 +129,6 @@ pub(crate) fn run(
 
 fn parse_time(text: &str) -> Result<Timestamp, String> {
     text.parse().map_err(|_| "expected a time such as `2027-01-31T00:00:00Z`".to_owned())
-}
-
-/// The packages of a built tree.
-fn release(tree: &Utf8Path, variant: &str, declared: &Declared) -> Result<Release, Failure> {
-    let hint = format!("build it first: `monobloc build {tree}`");
-    let failed = |error: CompleteError| Failure::of(&error).hint(hint.clone());
-    let named = |name: &str| name.parse::<VariantName>().map(Variant::Named);
-    let (wanted, shown) = match variant {
-        DEFAULT => (Variant::Default, None),
-        name => (named(name)?, Some(name.to_owned())),
-    };
-    let linux = Complete::read(tree, &wanted).map_err(failed)?;
-    let mut packages = BTreeMap::from([(OperatingSystem::Linux, linux.packages)]);
-    match Complete::read(tree, &named(WINDOWS)?) {
-        Ok(windows) => {
-            packages.insert(OperatingSystem::Windows, windows.packages);
-        }
-        Err(CompleteError::NotBuilt { .. }) => {}
-        Err(error) => return Err(failed(error)),
-    }
-    Ok(Release {
-        distribution: declared.distribution.clone(),
-        variant: shown,
-        packages,
-        bootstrap: linux.bootstrap.map(|made| BootstrapFiles {
-            id: made.id,
-            archive: made.archive,
-            active: made.active,
-        }),
-    })
 }
 
 fn signer(
@@ -199,6 +190,12 @@ fn show(
     let count = plural(published.files, "file");
     output.line(&format!("  serve   {} ({count}, {})", published.serve, bytes(published.bytes)))?;
     output.line(&format!("  key     {}, which hosts verify with", signer.public))?;
+    let scripts = [("install", &published.install), ("upgrade", &published.upgrade)];
+    for (what, script) in scripts {
+        if let Some(Script { path, sha256, .. }) = script {
+            output.line(&format!("  {what} {path} (SHA-256 {sha256})"))?;
+        }
+    }
     if !published.secrets.is_empty() {
         output
             .line(&format!("  secrets {}: give each host the key of its role", genconf.keys()))?;
@@ -210,6 +207,11 @@ fn show(
         let bundles = plural(collected.bundles.len(), "bundle");
         let files = plural(collected.files, "file");
         output.line(&format!("removed {bundles}, {files}, {}", bytes(collected.bytes)))?;
+    }
+    if let Some(Script { path, .. }) = &published.upgrade {
+        // Tools look for this line, and for it to be the last.
+        let address = published.address.as_deref().unwrap_or("BOOTSTRAP_URL");
+        output.line(&format!("Node upgrade script URL: {address}/{path}"))?;
     }
     Ok(Outcome::Done)
 }
@@ -227,10 +229,17 @@ fn to_json(published: &Published, signer: &Signer, collected: Option<&Collected>
         "late": published.late,
         "serve": published.serve,
         "public_key": signer.public.to_string(),
+        "install": published.install.as_ref().map(script_json),
+        "upgrade": published.upgrade.as_ref().map(script_json),
+        "bootstrap_url": published.address,
         "removed": collected.map(|collected| json!({
             "bundles": collected.bundles,
             "files": collected.files,
             "bytes": collected.bytes,
         })),
     })
+}
+
+fn script_json(script: &Script) -> Value {
+    json!({ "path": script.path, "sha256": script.sha256 })
 }

@@ -1,8 +1,8 @@
 //! `monobloc keys`: pairs of keys that sign and verify.
 
-use camino::Utf8PathBuf;
+use camino::{Utf8Path, Utf8PathBuf};
 use package::durable;
-use package::sign::KeyPair;
+use package::sign::{KeyPair, SecretKey, SignatureError};
 use serde_json::json;
 
 use crate::context::Context;
@@ -35,6 +35,30 @@ pub(crate) fn run(
     match command {
         KeysCommand::Generate(arguments) => generate(context, arguments, output),
     }
+}
+
+/// The key that signs artifacts of a tree: the one that is named, or the tree's own, made the first time.
+pub(crate) fn release_key(
+    context: &Context,
+    tree: &Utf8Path,
+    given: Option<&Utf8Path>,
+    output: &Output,
+) -> Result<SecretKey, Failure> {
+    let password = || context.variable(PASSWORD).map(str::to_owned);
+    let path = given.map_or_else(|| tree.join("keys/release.key"), Utf8Path::to_owned);
+    if given.is_none() && !fs_err::exists(&path)? {
+        // A key must not get into a repository by mistake.
+        durable::write(&path.with_file_name(".gitignore"), b"*\n")?;
+        let pair = KeyPair::generate(password())?;
+        durable::create_private(&path, pair.secret.as_bytes())?;
+        durable::write(&path.with_extension("pub"), pair.public.as_bytes())?;
+        output.note(&format!("made the key `{path}`, which signs artifacts: keep it to yourself"));
+    }
+    let text = fs_err::read_to_string(&path)?;
+    SecretKey::parse(&text, password()).map_err(|error| match error {
+        SignatureError::Password => Failure::of(&error).hint(format!("put it into `{PASSWORD}`")),
+        error => Failure::of(&error).at(&path),
+    })
 }
 
 fn generate(

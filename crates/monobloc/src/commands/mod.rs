@@ -1,6 +1,7 @@
 //! One file for each command. A command turns arguments into one call of a library crate and hands
 //! the answer to `render`.
 
+pub(crate) mod artifact;
 pub(crate) mod build;
 pub(crate) mod compat;
 pub(crate) mod completions;
@@ -11,6 +12,7 @@ pub(crate) mod keys;
 pub(crate) mod local;
 pub(crate) mod package;
 mod password;
+mod release;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -36,11 +38,15 @@ pub(crate) fn run(context: &Context) -> ExitCode {
         Some("pkgpanda") => return compat::pkgpanda::run(context, &context.arguments[1..]),
         _ => {}
     }
+    let first = context.arguments.iter().skip(1).find(|word| *word != "--json");
+    let first = first.and_then(|word| word.to_str());
     let named = called.and_then(Utf8Path::file_name).and_then(compat::installer::variant);
-    let by_flag = context.arguments.iter().skip(1).find(|word| *word != "--json");
-    let by_flag = by_flag.and_then(|word| word.to_str()).filter(|word| is_action(word));
-    let by_flag = by_flag.map(|_| "");
-    if let Some(variant) = named.or(by_flag) {
+    // In an artifact the program is the installer, unless the first word is a command of its own.
+    let in_artifact = context.artifact().and_then(Utf8Path::file_name);
+    let in_artifact = in_artifact.map(|name| compat::installer::variant(name).unwrap_or_default());
+    let in_artifact = in_artifact.filter(|_| first.is_none_or(|word| word.starts_with('-')));
+    let by_flag = first.filter(|word| is_action(word)).map(|_| "");
+    if let Some(variant) = named.or(in_artifact).or(by_flag) {
         let arguments = compat::installer::InstallerArgs::parse_from(&context.arguments);
         return compat::installer::run(context, &arguments, variant);
     }
@@ -55,6 +61,7 @@ pub(crate) fn run(context: &Context) -> ExitCode {
     let output = Output::new(cli.json);
     let result = match &cli.command {
         Command::Build(arguments) => build::run(context, arguments, &output),
+        Command::Artifact(command) => artifact::run(context, command, &output),
         Command::Package(command) => package::run(context, command, &output),
         Command::Keys(command) => keys::run(context, command, &output),
         Command::Config(command) => config::run(context, command, &output),

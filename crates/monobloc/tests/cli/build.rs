@@ -28,17 +28,24 @@ fn a_tree_is_built_and_then_up_to_date() {
     --- stdout
     2 packages: 2 built ([TIME])
     [SIZE] in [TEMP]/tree/cache/packages
+    [TEMP]/tree/cache/dcos_generate_config.sh ([SIZE])
+      SHA-256 [DIGEST]
+      key     [KEY], which signed it
     --- stderr
     building base
     built base--[HASH] ([SIZE], [TIME])
     building app
     built app--[HASH] ([SIZE], [TIME])
+    made the key `[TEMP]/tree/keys/release.key`, which signs artifacts: keep it to yourself
     ");
     assert_snapshot!(env.run(&["build", "tree"]), @"
     exit: 0
     --- stdout
     2 packages: 2 up to date ([TIME])
     [SIZE] in [TEMP]/tree/cache/packages
+    [TEMP]/tree/cache/dcos_generate_config.sh ([SIZE], unchanged)
+      SHA-256 [DIGEST]
+      key     [KEY], which signed it
     --- stderr
     ");
     assert_snapshot!(env.run(&["build", "tree", "--json"]), @r#"
@@ -72,7 +79,14 @@ fn a_tree_is_built_and_then_up_to_date() {
           "unpacked_bytes": [SIZE],
           "impure": false
         }
-      ]
+      ],
+      "artifact": {
+        "path": "[TEMP]/tree/cache/dcos_generate_config.sh",
+        "id": "[DIGEST]",
+        "sha256": "[DIGEST]",
+        "key": "[KEY]",
+        "unchanged": true
+      }
     }
     --- stderr
     "#);
@@ -112,13 +126,21 @@ fn a_build_with_json_writes_one_document() {
           "unpacked_bytes": [SIZE],
           "impure": false
         }
-      ]
+      ],
+      "artifact": {
+        "path": "[TEMP]/tree/cache/dcos_generate_config.sh",
+        "id": "[DIGEST]",
+        "sha256": "[DIGEST]",
+        "key": "[KEY]",
+        "unchanged": false
+      }
     }
     --- stderr
     building base
     built base--[HASH] ([SIZE], [TIME])
     building app
     built app--[HASH] ([SIZE], [TIME])
+    made the key `[TEMP]/tree/keys/release.key`, which signs artifacts: keep it to yourself
     "#);
 }
 
@@ -144,11 +166,15 @@ fn without_a_folder_the_tree_is_here() {
     --- stdout
     2 packages: 2 built ([TIME])
     [SIZE] in [TEMP]/tree/cache/packages
+    [TEMP]/tree/cache/dcos_generate_config.sh ([SIZE])
+      SHA-256 [DIGEST]
+      key     [KEY], which signed it
     --- stderr
     building base
     built base--[HASH] ([SIZE], [TIME])
     building app
     built app--[HASH] ([SIZE], [TIME])
+    made the key `[TEMP]/tree/keys/release.key`, which signs artifacts: keep it to yourself
     ");
 }
 
@@ -276,7 +302,8 @@ fn a_failing_script_is_in_the_json_document() {
             "variant": null
           }
         }
-      ]
+      ],
+      "artifact": null
     }
     --- stderr
     building base
@@ -465,7 +492,8 @@ fn fetch_only_fills_the_cache_for_a_build_without_network() {
           "variant": null,
           "status": "fetched"
         }
-      ]
+      ],
+      "artifact": null
     }
     --- stderr
     fetched base
@@ -477,11 +505,15 @@ fn fetch_only_fills_the_cache_for_a_build_without_network() {
     --- stdout
     2 packages: 2 built ([TIME])
     [SIZE] in [TEMP]/tree/cache/packages
+    [TEMP]/tree/cache/dcos_generate_config.sh ([SIZE])
+      SHA-256 [DIGEST]
+      key     [KEY], which signed it
     --- stderr
     building base
     built base--[HASH] ([SIZE], [TIME])
     building app
     built app--[HASH] ([SIZE], [TIME])
+    made the key `[TEMP]/tree/keys/release.key`, which signs artifacts: keep it to yourself
     ");
 }
 
@@ -536,10 +568,14 @@ fn a_build_with_network_is_marked() {
     2 packages: 2 built ([TIME])
     [SIZE] in [TEMP]/tree/cache/packages
     1 impure: built with access to the network
+    [TEMP]/tree/cache/dcos_generate_config.sh ([SIZE])
+      SHA-256 [DIGEST]
+      key     [KEY], which signed it
     --- stderr
     building base
     built base--[HASH] ([SIZE], [TIME], impure: it could use the network)
     building app
     built app--[HASH] ([SIZE], [TIME])
+    made the key `[TEMP]/tree/keys/release.key`, which signs artifacts: keep it to yourself
     ");
 }

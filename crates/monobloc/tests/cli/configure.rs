@@ -75,8 +75,9 @@ fn a_cluster_is_configured_once_and_again_changes_nothing() {
     exit: 0
     --- stdout
     published [DIGEST] of test 1.2
-      serve   genconf/serve (6 files, [SIZE])
+      serve   genconf/serve (7 files, [SIZE])
       key     [KEY], which hosts verify with
+      install test_install.sh (SHA-256 [DIGEST])
       secrets genconf/keys: give each host the key of its role
     --- stderr
     made the key `genconf/keys/cluster.key`, which signs: keep it to yourself
@@ -85,8 +86,9 @@ fn a_cluster_is_configured_once_and_again_changes_nothing() {
     exit: 0
     --- stdout
     unchanged [DIGEST] of test 1.2
-      serve   genconf/serve (6 files, [SIZE])
+      serve   genconf/serve (7 files, [SIZE])
       key     [KEY], which hosts verify with
+      install test_install.sh (SHA-256 [DIGEST])
       secrets genconf/keys: give each host the key of its role
     --- stderr
     ");
@@ -95,8 +97,9 @@ fn a_cluster_is_configured_once_and_again_changes_nothing() {
     exit: 0
     --- stdout
     published [DIGEST] of test 1.2
-      serve   genconf/serve (6 files, [SIZE])
+      serve   genconf/serve (7 files, [SIZE])
       key     [KEY], which hosts verify with
+      install test_install.sh (SHA-256 [DIGEST])
       secrets genconf/keys: give each host the key of its role
     removed 1 bundle, 7 files, [SIZE]
     --- stderr
@@ -111,7 +114,7 @@ fn a_cluster_is_configured_once_and_again_changes_nothing() {
       "configuration": "[HASH]",
       "sequence": [NUMBER],
       "unchanged": true,
-      "files": 6,
+      "files": 7,
       "bytes": [SIZE],
       "secrets": [
         "test-config-secrets-master--setup_[HASH]"
@@ -119,6 +122,12 @@ fn a_cluster_is_configured_once_and_again_changes_nothing() {
       "late": null,
       "serve": "genconf/serve",
       "public_key": "[KEY]",
+      "install": {
+        "path": "test_install.sh",
+        "sha256": "[DIGEST]"
+      },
+      "upgrade": null,
+      "bootstrap_url": "http://boot.example",
       "removed": null
     }
     --- stderr
@@ -187,8 +196,9 @@ fn the_installer_answers_to_its_flags() {
     exit: 0
     --- stdout
     published [DIGEST] of test 1.2
-      serve   genconf/serve (6 files, [SIZE])
+      serve   genconf/serve (7 files, [SIZE])
       key     [KEY], which hosts verify with
+      install test_install.sh (SHA-256 [DIGEST])
       secrets genconf/keys: give each host the key of its role
     --- stderr
     made the key `genconf/keys/cluster.key`, which signs: keep it to yourself
@@ -223,7 +233,7 @@ fn a_host_installs_what_was_configured_for_its_role() {
     succeed(&mut env.monobloc(&CONFIGURE));
     let again = ["host", "--distribution", "test", "--root", "m/opt", "--config-dir", "m/etc"];
     let again = [&again[..], &["install", "--from", "genconf/serve"]].concat();
-    assert!(run(&env, &again).contains("nothing to do"));
+    assert!(run(&env, &again).contains("unchanged: "));
     env.write_config(&CONFIG.replace("hunter2hunter2", "hunter3hunter3"));
     succeed(&mut env.monobloc(&CONFIGURE));
     succeed(&mut env.monobloc(&again));

@@ -62,6 +62,7 @@ fn an_install_says_what_it_does_and_the_next_one_that_nothing_is_left_to_do() {
     assert_snapshot!(install(&env, &FIRST), @"
     exit: 0
     --- stdout
+    installed: dcos 0 as master
     --- stderr
     added app--1
     added base--1
@@ -71,11 +72,11 @@ fn an_install_says_what_it_does_and_the_next_one_that_nothing_is_left_to_do() {
     assert_snapshot!(install(&env, &[]), @"
     exit: 0
     --- stdout
+    unchanged: dcos 0 as master
     --- stderr
     have app--1
     have base--1
     have secrets-master--setup_HASH
-    nothing to do: all is as wanted
     ");
     assert_eq!(env.read("opt/etc/password"), SECRET);
     let said = install(&env, &["--json"]);
@@ -85,10 +86,12 @@ fn an_install_says_what_it_does_and_the_next_one_that_nothing_is_left_to_do() {
     {
       "schema": "monobloc.host.install/1",
       "bundle": "[DIGEST]",
+      "version": "0",
       "publication": 1,
       "roles": [
         "master"
       ],
+      "changed": false,
       "plan": {
         "format": 1,
         "base": {
@@ -191,11 +194,11 @@ fn what_is_stale_is_taken_only_by_who_says_so() {
     assert_snapshot!(install(&env, &["--allow-older"]), @"
     exit: 0
     --- stdout
+    unchanged: dcos 0 as master
     --- stderr
     have app--1
     have base--1
     have secrets-master--setup_HASH
-    nothing to do: all is as wanted
     ");
     succeed(&mut env.monobloc(&["keys", "generate", "other"]));
     let said = install(&env, &["--public-key", "other.pub"]);

@@ -163,15 +163,25 @@ fn the_installer_does_one_thing_at_a_time() {
     Usage: dcos_generate_config.sh [OPTIONS]
 
     Options:
-          --genconf                     Check the configuration and make what hosts install, the default
-          --validate-config             Check the configuration
-          --hash-password [<PASSWORD>]  Hash a password with SHA-512-crypt; without one, ask for it
-          --version                     Print variant and version as JSON
-          --tree <TREE>                 The folder of the tree that declares the parameters [env:
-                                        MONOBLOC_TREE=] [default: .]
-          --json                        Write one JSON document to standard output instead of text
-      -v, --verbose                     Say more
-      -h, --help                        Print help
+          --genconf
+              Check the configuration and make what hosts install, the default
+          --validate-config
+              Check the configuration
+          --hash-password [<PASSWORD>]
+              Hash a password with SHA-512-crypt; without one, ask for it
+          --generate-node-upgrade-script <VERSION>
+              Make the bundle, and the script that upgrades hosts on which this version is installed
+          --version
+              Print variant and version as JSON
+          --tree <FOLDER|FILE>
+              The tree that declares the parameters: its folder, or the artifact that was made of it
+              [env: MONOBLOC_TREE=] [default: .]
+          --json
+              Write one JSON document to standard output instead of text
+      -v, --verbose
+              Say more
+      -h, --help
+              Print help
     --- stderr
     ");
     assert_snapshot!(run(&["--genconf", "--validate-config"]), @"

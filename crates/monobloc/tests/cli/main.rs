@@ -6,6 +6,7 @@ mod build;
 mod check;
 mod config;
 mod config_detect;
+mod config_init;
 mod configure;
 mod host;
 mod install;

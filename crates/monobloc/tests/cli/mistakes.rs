@@ -210,7 +210,8 @@ fn warnings_are_in_the_json_document_of_a_build() {
           "variant": null,
           "status": "fetched"
         }
-      ]
+      ],
+      "artifact": null
     }
     --- stderr
     warning: `docker` has no effect

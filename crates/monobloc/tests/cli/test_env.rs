@@ -32,9 +32,11 @@ impl TestEnv {
         let name = format!("cli-{}-{number}", std::process::id());
         let folder = Utf8Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs_err::create_dir_all(folder.join("home")).unwrap();
+        write_files(&folder, &[("home/program", &stand_in(), 0o755)]).unwrap();
         let mut settings = insta::Settings::clone_current();
         for (pattern, shown) in [
             (folder.as_str(), "[TEMP]"),
+            (r"\bRW[A-Za-z0-9+/]{54}", "[KEY]"),
             (r"\b[0-9a-f]{64}\b", "[DIGEST]"),
             (r"\b[0-9a-f]{40}\b", "[HASH]"),
             (r"setup_[0-9a-f]{40}", "setup_[HASH]"),
@@ -118,7 +120,8 @@ impl TestEnv {
             .env_clear()
             .env("PATH", std::env::var_os("PATH").unwrap())
             .env("HOME", self.path("home"))
-            .env("XDG_CACHE_HOME", self.path("cache"));
+            .env("XDG_CACHE_HOME", self.path("cache"))
+            .env("MONOBLOC_PROGRAM", self.path("home/program"));
         command
     }
 
@@ -148,6 +151,12 @@ impl Drop for TestEnv {
     fn drop(&mut self) {
         package::durable::remove_tree(&self.folder).unwrap();
     }
+}
+
+/// What hosts get for the program, which is large: a script that runs it.
+fn stand_in() -> String {
+    let program = assert_cmd::cargo::cargo_bin!("monobloc");
+    format!("#!/bin/sh\nexec {} \"$@\"\n", program.display())
 }
 
 /// Runs a command and shows exit code, standard output and standard error.

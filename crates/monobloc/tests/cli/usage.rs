@@ -15,7 +15,8 @@ fn help_says_what_there_is() {
     Usage: monobloc [OPTIONS] <COMMAND>
 
     Commands:
-      build        Make packages from a tree of components
+      build        Make packages from a tree of components, and one signed file of all of them
+      artifact     Look at an artifact, verify it, take it apart and put it together
       package      Look at packages, verify, compare and sign them
       keys         Make keys that sign
       config       Say what a cluster is, and try it before hosts see it
@@ -39,10 +40,12 @@ fn help_of_a_command_explains_its_options() {
     assert_snapshot!(env.run(&["build", "--help"]), @"
     exit: 0
     --- stdout
-    Make packages from a tree of components
+    Make packages from a tree of components, and one signed file of all of them
 
     Builds what changed, in parallel, each package in a sandbox without network. Sources are downloaded,
     verified and kept; packages are kept under an id that is a hash of everything they are made from.
+    When everything is built, it is put into one file, the artifact, which can be run: it configures a
+    cluster and brings all that its hosts need.
 
     Usage: monobloc build [OPTIONS] [TREE] [PACKAGES]...
 
@@ -78,6 +81,18 @@ fn help_of_a_command_explains_its_options() {
           --shell <PACKAGE>
               Open a shell in the sandbox of this package
 
+      -o, --output <FILE>
+              Where to put the artifact [default: in the folder `cache` of the tree]
+
+          --secret-key <FILE>
+              The key that signs the artifact; an encrypted one is opened with the password in
+              `MONOBLOC_KEY_PASSWORD` [default: the tree's own in its folder `keys`, made the first
+              time]
+
+          --program <FILE>
+              The program that the artifact brings, static, so that it runs on every Linux [default: the
+              one in `MONOBLOC_PROGRAM`, or this one]
+
           --cache-url <URL>
               Take packages from here that somebody built on the same pinned root file system
 
@@ -100,6 +115,11 @@ fn help_of_a_command_explains_its_options() {
       monobloc build examples/atoll --shell etcd    look around in the sandbox of a failed build
     --- stderr
     ");
+}
+
+#[test]
+fn help_of_a_group_lists_its_commands() {
+    let env = TestEnv::new();
     assert_snapshot!(env.run(&["package", "--help"]), @"
     exit: 0
     --- stdout

@@ -79,7 +79,8 @@ name one in MONOBLOC_TMPDIR"
 
 # The program runs in the background, and this waits: so a signal for this is one for the program.
 MONOBLOC_ARTIFACT=$file
-export MONOBLOC_ARTIFACT
+MONOBLOC_TREE=${MONOBLOC_TREE-$file}
+export MONOBLOC_ARTIFACT MONOBLOC_TREE
 if { : <&0; } 2>/dev/null; then exec 3<&0; else exec 3</dev/null; fi
 "$folder/monobloc" "$@" <&3 3<&- &
 child=$!

@@ -10,6 +10,7 @@
 //!
 //! The index names every byte before it, so that one signature is for all of them.
 
+mod elf;
 mod error;
 mod split;
 mod write;
@@ -27,6 +28,7 @@ use crate::path::PackagePath;
 use crate::sign::PublicKey;
 use crate::{Cancel, PackageId, Piece, Sha256, json, versioned};
 
+pub use elf::needs_loader;
 pub use error::ArtifactError;
 pub use split::{PARTS, Split, join, split};
 pub use write::{Assembly, Written, write};
@@ -48,8 +50,8 @@ const SIGNATURE_MAX_BYTES: u64 = 4096;
 
 /// Where the program is, among the files.
 pub const PROGRAM: &str = "program/linux-x86_64/monobloc";
-/// The folder of what a tree declares, among the files.
-pub const TREE: &str = "tree";
+/// The folder `config` of the tree, packed, among the files.
+pub const TREE_CONFIG: &str = "tree/config.tar.zst";
 /// What the variant without a name is called.
 pub const DEFAULT_VARIANT: &str = "default";
 
@@ -205,7 +207,7 @@ impl Artifact {
     /// A file in it, to be read where it lies.
     pub fn piece(&self, path: &str) -> Option<Piece> {
         let file = self.index.files.get(path)?;
-        Some(Piece::part(&self.path, path, file.offset, file.size))
+        Some(Piece::part(&self.path, path, file.offset, file.size).expecting(file.sha256))
     }
 
     /// Reads a small file in it, verified.

@@ -45,6 +45,33 @@ pub struct Written {
     pub signature: Utf8PathBuf,
 }
 
+impl Assembly<'_> {
+    /// Whether `artifact` is what this would make.
+    pub fn is(&self, artifact: &Artifact) -> Result<bool, ArtifactError> {
+        let sign = |source| ArtifactError::Sign { path: artifact.path.clone(), source };
+        let index = &artifact.index;
+        let is_same = index.distribution == *self.distribution
+            && index.key == self.key.public().map_err(sign)?.to_string()
+            && index.variants == self.variants
+            && index.files.len() == self.files.len() + 1
+            && index.head.sha256 == Sha256::of(&head(self.distribution, &self.program)?);
+        if !is_same {
+            return Ok(false);
+        }
+        for (path, piece) in &self.files {
+            let Some(known) = index.files.get(path) else { return Ok(false) };
+            let is_named_by_content = path.as_str().starts_with("packages/");
+            let is_same = piece.size().map_err(read_error(piece))? == known.size
+                && (is_named_by_content
+                    || piece.sha256().map_err(read_error(piece))? == known.sha256);
+            if !is_same {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
 /// Writes an artifact to `target`, and its signature beside it.
 pub fn write(
     target: &Utf8Path,
@@ -91,10 +118,11 @@ pub fn write(
     file.flush().map_err(io)?;
     let made = Utf8Path::from_path(file.path()).map(Piece::from);
     let made = made.ok_or_else(|| io(std::io::Error::other("its folder is not UTF-8")))?;
+    let (size, sha256) = (made.size().map_err(io)?, made.sha256().map_err(io)?);
     let subject = subject(&index.distribution, Sha256::of(&index_bytes));
+    let subject = format!("{subject}, SHA-256 {sha256}");
     let signature =
         assembly.key.sign_stream(&mut made.open().map_err(io)?, &subject).map_err(sign)?;
-    let (size, sha256) = (made.size().map_err(io)?, made.sha256().map_err(io)?);
     durable::persist_with_mode(file, target, 0o755).map_err(io)?;
     let beside = signature_path(target);
     durable::write(&beside, signature.as_bytes())
@@ -103,11 +131,13 @@ pub fn write(
 }
 
 impl Artifact {
-    /// Whether the signature beside the file is the one that was made with it.
-    pub fn has_signature_beside(&self) -> bool {
+    /// The digest of the whole file, as the signature beside it tells it that was made with it; nothing
+    /// if there is none, or another one.
+    pub fn sha256_beside(&self) -> Option<Sha256> {
         let subject = subject(&self.index.distribution, self.id());
-        fs_err::read_to_string(signature_path(&self.path))
-            .is_ok_and(|text| text.contains(&format!("trusted comment: {subject}\n")))
+        let prefix = format!("trusted comment: {subject}, SHA-256 ");
+        let text = fs_err::read_to_string(signature_path(&self.path)).ok()?;
+        text.lines().find_map(|line| line.strip_prefix(&prefix))?.parse().ok()
     }
 }
 

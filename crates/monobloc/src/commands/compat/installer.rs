@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use package::artifact::Artifact;
 use serde_json::json;
 
 use crate::commands::config::{FileArgs, TreeArgs, validate};
@@ -50,6 +51,10 @@ struct Action {
     #[expect(clippy::option_option, reason = "the flag, and its value, may be left out")]
     hash_password: Option<Option<String>>,
 
+    /// Make the bundle, and the script that upgrades hosts on which this version is installed
+    #[arg(long, value_name = "VERSION")]
+    generate_node_upgrade_script: Option<String>,
+
     /// Print variant and version as JSON
     #[arg(long)]
     version: bool,
@@ -58,7 +63,8 @@ struct Action {
 /// Whether a word is one of the flags that say what to do.
 pub(crate) fn is_action(word: &str) -> bool {
     let flag = word.split('=').next().unwrap_or_default();
-    ["--genconf", "--validate-config", "--hash-password"].contains(&flag)
+    ["--genconf", "--validate-config", "--hash-password", "--generate-node-upgrade-script"]
+        .contains(&flag)
 }
 
 /// The variant in the name of the program, if that is the installer's.
@@ -74,7 +80,7 @@ pub(crate) fn run(context: &Context, arguments: &InstallerArgs, variant: &str) -
     let result = if let Some(given) = &action.hash_password {
         password::run(given.as_deref(), &output)
     } else if action.version {
-        version(variant, &output)
+        version(context, variant, &output)
     } else if action.validate_config {
         validate_config(arguments, &output)
     } else {
@@ -89,8 +95,12 @@ pub(crate) fn run(context: &Context, arguments: &InstallerArgs, variant: &str) -
     }
 }
 
-fn version(variant: &str, output: &Output) -> Result<Outcome, Failure> {
-    output.json(&json!({ "variant": variant, "version": env!("CARGO_PKG_VERSION") }))?;
+fn version(context: &Context, variant: &str, output: &Output) -> Result<Outcome, Failure> {
+    let version = match context.artifact() {
+        Some(file) => Artifact::open(file)?.index().distribution.version.clone(),
+        None => env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    output.json(&json!({ "variant": variant, "version": version }))?;
     Ok(Outcome::Done)
 }
 
@@ -101,7 +111,11 @@ fn genconf(
     output: &Output,
 ) -> Result<Outcome, Failure> {
     let file = FileArgs::of_genconf(&arguments.tree);
-    configure::run(context, &ConfigureArgs::of(file), output)
+    let mut configure = ConfigureArgs::of(file);
+    if let Some(version) = &arguments.action.generate_node_upgrade_script {
+        configure = configure.upgrading_from(version);
+    }
+    configure::run(context, &configure, output)
 }
 
 /// Checks `genconf/config.yaml`.

@@ -14,8 +14,11 @@ use build::tree::{LoadError, Tree};
 use camino::{Utf8Path, Utf8PathBuf};
 use config::definition::DefinitionError;
 use config::{Definition, Input, Resolution};
+use package::archive::{self, UnpackOptions};
+use package::artifact::{Artifact, TREE_CONFIG};
 use package::distribution::Distribution;
-use package::durable;
+use package::durable::{self, Staging};
+use package::manifest::MANIFEST;
 
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
@@ -23,6 +26,9 @@ use crate::render::Output;
 
 /// Where the reference wants the file.
 const CONFIG: &str = "genconf/config.yaml";
+/// What `--tree` is for.
+const TREE_HINT: &str =
+    "`--tree` names the tree that declares the parameters: its folder, or the artifact made of it";
 /// What to do without a file that can be read.
 const HINT: &str = "`monobloc config init` writes one to begin with";
 
@@ -41,8 +47,8 @@ pub(crate) enum ConfigCommand {
 /// Whose parameters are meant
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct TreeArgs {
-    /// The folder of the tree that declares the parameters
-    #[arg(long, default_value = ".", env = "MONOBLOC_TREE")]
+    /// The tree that declares the parameters: its folder, or the artifact that was made of it
+    #[arg(long, value_name = "FOLDER|FILE", default_value = ".", env = "MONOBLOC_TREE")]
     pub(crate) tree: Utf8PathBuf,
 }
 
@@ -69,6 +75,8 @@ impl FileArgs {
 pub(crate) struct Declared {
     pub(crate) definition: Definition,
     pub(crate) distribution: Distribution,
+    /// The artifact that it stands in; `None`: a tree.
+    pub(crate) artifact: Option<Artifact>,
 }
 
 pub(crate) fn run(
@@ -98,25 +106,40 @@ impl Declared {
     /// Reads what the tree declares.
     pub(crate) fn load(arguments: &TreeArgs) -> Result<Self, Failure> {
         let tree = &arguments.tree;
+        if fs_err::metadata(tree).is_ok_and(|found| found.is_file()) {
+            return Self::of_artifact(Artifact::open(tree)?);
+        }
         if !durable::is_folder(tree)? {
-            return Err(Failure::usage(format!("`{tree}` is not a folder"))
-                .hint("`--tree` names the folder of the tree that declares the parameters"));
+            return Err(Failure::usage(format!("`{tree}` does not exist")).hint(TREE_HINT));
         }
         if !Tree::is_one(tree)? {
-            return Err(Failure::usage(format!("`{tree}` is no tree of components"))
-                .hint("`--tree` names the folder of the tree that declares the parameters"));
+            return Err(
+                Failure::usage(format!("`{tree}` is no tree of components")).hint(TREE_HINT)
+            );
         }
         let distribution = Tree::distribution_of(tree).map_err(|error| match error {
             LoadError::Mistakes(found) => Failure::mistakes_in("the tree", found),
             error => Failure::of(&error),
         })?;
-        let definition = Definition::load(tree).map_err(|error| match error {
-            DefinitionError::Mistakes(found) => {
-                Failure::mistakes_in("the configuration that the tree declares", found)
-            }
-            DefinitionError::Io { .. } => Failure::of(&error),
-        })?;
-        Ok(Self { definition, distribution })
+        Ok(Self { definition: definition(tree)?, distribution, artifact: None })
+    }
+
+    /// Reads what the tree declared that an artifact was made of.
+    fn of_artifact(artifact: Artifact) -> Result<Self, Failure> {
+        if artifact.is_configured() {
+            return Err(Failure::usage(format!("`{}` is configured already", artifact.path()))
+                .hint("hosts install from it: `monobloc host install --from FILE`"));
+        }
+        let temporary = camino::Utf8PathBuf::try_from(std::env::temp_dir())?;
+        let staging = Staging::within(&temporary)?;
+        if let Some(packed) = artifact.piece(TREE_CONFIG) {
+            let folder = staging.path().join("config");
+            archive::unpack(&packed, &folder, &UnpackOptions::default())?;
+            fs_err::remove_file(folder.join(MANIFEST))?;
+        }
+        let distribution = artifact.index().distribution.clone();
+        let definition = definition(staging.path())?;
+        Ok(Self { definition, distribution, artifact: Some(artifact) })
     }
 
     /// Finds the value of everything, as `file` sets it.
@@ -129,6 +152,15 @@ impl Declared {
         let input = Input { file, text, folder: &folder_of(file) };
         self.definition.resolve(&input, &self.distribution)
     }
+}
+
+fn definition(tree: &Utf8Path) -> Result<Definition, Failure> {
+    Definition::load(tree).map_err(|error| match error {
+        DefinitionError::Mistakes(found) => {
+            Failure::mistakes_in("the configuration that the tree declares", found)
+        }
+        DefinitionError::Io { .. } => Failure::of(&error),
+    })
 }
 
 /// Where paths in a configuration start: at the folder that holds `genconf`, or, of a file that is not

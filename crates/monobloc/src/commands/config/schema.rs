@@ -23,7 +23,7 @@ pub(crate) struct SchemaArgs {
 }
 
 pub(super) fn run(arguments: &SchemaArgs, output: &Output) -> Result<Outcome, Failure> {
-    let Declared { definition, distribution } = Declared::load(&arguments.tree)?;
+    let Declared { definition, distribution, .. } = Declared::load(&arguments.tree)?;
     output.json(&definition.schema(&format!("Configuration of {}", distribution.name)))?;
     Ok(Outcome::Done)
 }

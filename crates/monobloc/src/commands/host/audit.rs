@@ -1,6 +1,5 @@
 //! `monobloc host audit` and `repair`: whether this host is what it should be, and making it so.
 
-use camino::Utf8PathBuf;
 use host::audit::{Depth, Report, Source, Unrepaired};
 use host::setup::SetupError;
 use serde_json::{Value, json};
@@ -41,8 +40,8 @@ pub(super) struct RepairArgs {
     repository_url: Option<String>,
 
     /// Take only packages that this public key signed
-    #[arg(long, value_name = "FILE")]
-    public_key: Option<Utf8PathBuf>,
+    #[arg(long, value_name = "FILE|KEY")]
+    public_key: Option<String>,
 }
 
 pub(super) fn audit(call: &Call<'_>, arguments: &AuditArgs) -> Result<Outcome, Failure> {
@@ -89,7 +88,7 @@ fn outcome(report: &Report) -> Outcome {
 
 pub(super) fn repair(call: &Call<'_>, arguments: &RepairArgs) -> Result<Outcome, Failure> {
     let here = call.context.absolute(".".into())?;
-    let key = read_key(arguments.public_key.as_ref())?;
+    let key = read_key(arguments.public_key.as_deref())?;
     let url = arguments.repository_url.as_deref();
     let source = Source::find(&call.host, url, &here, key).map_err(|error| match error {
         SetupError::Repository(error) if url.is_some() => Failure::usage(error.to_string()),

@@ -1,14 +1,16 @@
 //! `monobloc host install`: from what somebody published to what is live here.
 
+use std::collections::BTreeSet;
 use std::io::Read as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use host::install::{Install, InstallError};
+use host::install::{Install, InstallError, Upgrade};
 use host::setup::SealedError;
-use host::store::Repository;
+use host::store::{OpenError, Repository};
 use package::bundle::Stale;
 use package::id::RoleName;
 use package::secret::{RoleKey, SecretError};
+use package::sign::PublicKey;
 use serde_json::json;
 
 use super::{Call, failure, read_key};
@@ -26,19 +28,49 @@ const KEY_MAX_BYTES: u64 = 64 << 10;
   monobloc host install --from https://bootstrap.example --role master \\
       --public-key release.pub --key-file master.agekey
   monobloc host install --from https://bootstrap.example       # later: what is newer by then
-  monobloc host install --from /media/stick --role slave --public-key release.pub --key-file -")]
+  monobloc host install --from /media/stick --role slave --public-key release.pub --key-file -
+  sh atoll_cluster.sh host install --role master               # from the one file that was configured")]
 pub(super) struct InstallArgs {
-    /// Where the bundle is published: a URL (http, https, file) or a folder
-    #[arg(long, value_name = "URL|FOLDER")]
-    from: String,
+    #[command(flatten)]
+    source: SourceArgs,
 
     /// What this host shall be; may be repeated [default: what it is]
     #[arg(long = "role", value_name = "ROLE")]
     roles: Vec<RoleName>,
 
-    /// The key of the publisher; needed the first time
-    #[arg(long, value_name = "FILE")]
-    public_key: Option<Utf8PathBuf>,
+    /// The key of the publisher: a file, or the key itself; needed the first time
+    #[arg(long, value_name = "FILE|KEY")]
+    public_key: Option<String>,
+}
+
+/// Make this host what the latest published bundle says, if it is well and has the right version
+///
+/// Everything is fetched and verified while what is live goes on. Then the host switches, tries the new
+/// version with the checks that its packages bring, and goes back by itself if they fail.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  monobloc host upgrade --from https://bootstrap.example
+  monobloc host upgrade --from https://bootstrap.example --from-version 1.1")]
+pub(super) struct UpgradeArgs {
+    #[command(flatten)]
+    source: SourceArgs,
+
+    /// The version that must be installed, unless the new one is
+    #[arg(long, value_name = "VERSION")]
+    from_version: Option<String>,
+
+    /// Upgrade even if what is live fails its checks
+    #[arg(long)]
+    skip_checks: bool,
+}
+
+/// Where a bundle comes from, and how much of it is believed.
+#[derive(Debug, clap::Args)]
+struct SourceArgs {
+    /// Where the bundle is published: a URL (http, https, file), a folder, or the one file that was
+    /// configured [default: the file that this program came in, if it was]
+    #[arg(long, value_name = "URL|FOLDER|FILE")]
+    from: Option<String>,
 
     /// A key that opens secrets of a role, `-`: from standard input; may be repeated, and is needed the
     /// first time
@@ -55,32 +87,74 @@ pub(super) struct InstallArgs {
 }
 
 pub(super) fn run(call: &Call<'_>, arguments: &InstallArgs) -> Result<Outcome, Failure> {
-    let here = call.context.absolute(".".into())?;
-    let repository = Repository::parse_or_folder(&arguments.from, &here)
-        .map_err(|error| Failure::usage(error.to_string()))?;
-    let request = Install {
-        repository,
-        roles: arguments.roles.iter().cloned().collect(),
-        key: read_key(arguments.public_key.as_ref())?,
-        role_keys: role_keys(&arguments.key_files)?,
-        allow_older: arguments.allow_older,
-        allow_expired: arguments.allow_expired,
+    let mut request = arguments.source.request(call)?;
+    request.roles = arguments.roles.iter().cloned().collect();
+    if let Some(key) = read_key(arguments.public_key.as_deref())? {
+        request.key = Some(key);
+    }
+    carry_out(call, &request, "install")
+}
+
+pub(super) fn upgrade(call: &Call<'_>, arguments: &UpgradeArgs) -> Result<Outcome, Failure> {
+    let upgrade = Upgrade {
+        from_version: arguments.from_version.clone(),
+        skip_checks: arguments.skip_checks,
     };
-    let job = call.job("install", "");
-    let installed = call.host.install(&request, &job).map_err(|error| refused(&error))?;
+    let request = Install { upgrade: Some(upgrade), ..arguments.source.request(call)? };
+    carry_out(call, &request, "upgrade")
+}
+
+impl SourceArgs {
+    /// What to install, for the roles that the host has.
+    fn request(&self, call: &Call<'_>) -> Result<Install, Failure> {
+        let here = call.context.absolute(".".into())?;
+        let own = call.context.artifact().map(Utf8Path::as_str);
+        let Some(from) = self.from.as_deref().or(own) else {
+            return Err(Failure::usage("nothing says where the bundle is")
+                .hint("name the place: `--from URL|FOLDER|FILE`"));
+        };
+        let repository = Repository::open(from, &here).map_err(|error| match error {
+            OpenError::Place(error) => Failure::usage(error.to_string()),
+            OpenError::NotConfigured(_) => {
+                Failure::of(&error).hint("`monobloc configure --for file` makes one that is")
+            }
+            OpenError::Artifact(error) => Failure::of(&error),
+        })?;
+        // Who runs a file trusts it, with the key in it.
+        let key = repository.own_key().filter(|_| self.from.is_none()).map(PublicKey::parse);
+        Ok(Install {
+            key: key.transpose()?,
+            repository,
+            roles: BTreeSet::new(),
+            role_keys: role_keys(&self.key_files)?,
+            allow_older: self.allow_older,
+            allow_expired: self.allow_expired,
+            upgrade: None,
+        })
+    }
+}
+
+fn carry_out(call: &Call<'_>, request: &Install, command: &str) -> Result<Outcome, Failure> {
+    let job = call.job(command, "");
+    let installed = call.host.install(request, &job).map_err(|error| refused(&error))?;
     call.progress.finish();
     let (latest, plan) = (&installed.latest, &installed.plan);
     if call.output.is_json() {
         call.output.json(&json!({
-            "schema": "monobloc.host.install/1",
+            "schema": format!("monobloc.host.{command}/1"),
             "bundle": latest.bundle,
+            "version": installed.version,
             "publication": latest.sequence,
             "roles": installed.roles,
+            "changed": !plan.is_empty(),
             "plan": plan,
         }))?;
-    } else if plan.is_empty() {
-        call.output.note("nothing to do: all is as wanted");
+        return Ok(Outcome::Done);
     }
+    let roles: Vec<&str> = installed.roles.iter().map(RoleName::as_str).collect();
+    let (name, version) = (&latest.distribution, &installed.version);
+    let done = if plan.is_empty() { "unchanged" } else { "installed" };
+    call.output.line(&format!("{done}: {name} {version} as {}", roles.join(", ")))?;
     Ok(Outcome::Done)
 }
 
@@ -119,6 +193,14 @@ fn refused(error: &InstallError) -> Failure {
         InstallError::Stale(Stale::Expired { .. }) => {
             "newer ones may be withheld, or the clock of this host is wrong; `--allow-expired` takes \
              it nevertheless"
+        }
+        InstallError::NotInstalled => "install it: `monobloc host install --role ROLE`",
+        InstallError::NoWay { .. } => "upgrade to a version between the two first",
+        InstallError::OtherVersion { .. } => {
+            "make the script for the version that is installed: `--generate-node-upgrade-script`"
+        }
+        InstallError::Ill(_) => {
+            "`monobloc host check` tells more; `--skip-checks` upgrades nevertheless"
         }
         InstallError::Secrets { source, .. }
             if matches!(

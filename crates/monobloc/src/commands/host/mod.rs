@@ -54,6 +54,10 @@ pub(crate) struct Places {
     #[arg(long, value_name = "FOLDER", global = true, help_heading = "Places")]
     state_dir_root: Option<Utf8PathBuf>,
 
+    /// The places that are named are the distribution's own: units and users of this machine go with them
+    #[arg(long = "own-places", global = true, help_heading = "Places")]
+    are_own: bool,
+
     #[command(flatten)]
     services: ServiceArgs,
 }
@@ -79,6 +83,7 @@ pub(crate) struct ServiceArgs {
 #[derive(Debug, clap::Subcommand)]
 enum HostCommand {
     Install(install::InstallArgs),
+    Upgrade(install::UpgradeArgs),
     Add(store::AddArgs),
     Fetch(store::FetchArgs),
     List(store::ListArgs),
@@ -112,6 +117,7 @@ pub(crate) fn run(
     let call = Call { context, host, progress: &progress, output };
     let result = match &arguments.command {
         HostCommand::Install(arguments) => install::run(&call, arguments),
+        HostCommand::Upgrade(arguments) => install::upgrade(&call, arguments),
         HostCommand::Add(arguments) => store::add(&call, arguments),
         HostCommand::Fetch(arguments) => store::fetch(&call, arguments),
         HostCommand::List(arguments) => store::list(&call, arguments),
@@ -141,10 +147,21 @@ pub(crate) fn run(
 impl Places {
     /// The installation that the options name.
     pub(crate) fn host(&self, context: &Context) -> Result<Host, Failure> {
-        let distribution = self.distribution()?;
+        let mut distribution = self.distribution()?;
         let absolute = |path: &Option<Utf8PathBuf>| {
             path.as_ref().map(|path| context.absolute(path)).transpose()
         };
+        if self.are_own {
+            for (given, place) in [
+                (&self.root, &mut distribution.install_root),
+                (&self.config_dir, &mut distribution.config_directory),
+                (&self.state_dir_root, &mut distribution.state_directory),
+            ] {
+                if let Some(given) = absolute(given)? {
+                    *place = given;
+                }
+            }
+        }
         let mut paths = Paths::of(&distribution);
         if let Some(root) = absolute(&self.root)? {
             paths.repository = root.join("packages");
@@ -265,11 +282,14 @@ fn failure(error: &HostError) -> Failure {
     }
 }
 
-/// Reads a public key file.
-fn read_key(file: Option<&Utf8PathBuf>) -> Result<Option<PublicKey>, Failure> {
-    let Some(file) = file else {
+/// A public key: the text of one, or the file that has it.
+pub(crate) fn read_key(given: Option<&str>) -> Result<Option<PublicKey>, Failure> {
+    let Some(given) = given else {
         return Ok(None);
     };
-    let text = fs_err::read_to_string(file)?;
-    PublicKey::parse(&text).map(Some).map_err(|error| Failure::of(&error).at(file))
+    if let Ok(key) = PublicKey::parse(given) {
+        return Ok(Some(key));
+    }
+    let text = fs_err::read_to_string(given)?;
+    PublicKey::parse(&text).map(Some).map_err(|error| Failure::of(&error).at(given.into()))
 }

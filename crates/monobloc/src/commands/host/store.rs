@@ -22,8 +22,8 @@ pub(super) struct AddArgs {
     archives: Vec<Utf8PathBuf>,
 
     /// Take only what this public key signed, as ARCHIVE.minisig tells
-    #[arg(long, value_name = "FILE")]
-    public_key: Option<Utf8PathBuf>,
+    #[arg(long, value_name = "FILE|KEY")]
+    public_key: Option<String>,
 }
 
 /// Get packages into the store from a repository
@@ -42,8 +42,8 @@ pub(super) struct FetchArgs {
     repository_url: String,
 
     /// Take only what this public key signed
-    #[arg(long, value_name = "FILE")]
-    public_key: Option<Utf8PathBuf>,
+    #[arg(long, value_name = "FILE|KEY")]
+    public_key: Option<String>,
 }
 
 /// List the packages in the store
@@ -82,7 +82,7 @@ pub(super) struct CollectArgs {
 }
 
 pub(super) fn add(call: &Call<'_>, arguments: &AddArgs) -> Result<Outcome, Failure> {
-    let trust = Trust { key: read_key(arguments.public_key.as_ref())?, ..Trust::default() };
+    let trust = Trust { key: read_key(arguments.public_key.as_deref())?, ..Trust::default() };
     let (cancel, archives) = (&call.context.cancel, &arguments.archives);
     report_added(call, &call.host.store.add_all(archives, &trust, cancel, call.progress)?)
 }
@@ -91,7 +91,7 @@ pub(super) fn fetch(call: &Call<'_>, arguments: &FetchArgs) -> Result<Outcome, F
     let here = call.context.absolute(".".into())?;
     let repository = Repository::parse(&arguments.repository_url, &here)
         .map_err(|error| Failure::usage(error.to_string()))?;
-    let trust = Trust { key: read_key(arguments.public_key.as_ref())?, ..Trust::default() };
+    let trust = Trust { key: read_key(arguments.public_key.as_deref())?, ..Trust::default() };
     let (cancel, ids) = (&call.context.cancel, &arguments.ids);
     report_added(call, &call.host.store.fetch_all(&repository, ids, &trust, cancel, call.progress)?)
 }

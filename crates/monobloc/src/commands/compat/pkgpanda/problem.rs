@@ -138,6 +138,7 @@ impl From<&StoreError> for Problems {
             | StoreError::Signature { .. }
             | StoreError::Unpack(_)
             | StoreError::Missing { .. }
+            | StoreError::Artifact(_)
             | StoreError::Download(_)
             | StoreError::Downloaded { .. }
             | StoreError::Io(_)

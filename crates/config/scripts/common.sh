@@ -1,0 +1,144 @@
+fail() {
+    echo "error: $*" >&2
+    exit 1
+}
+
+misuse() {
+    echo "error: $*" >&2
+    echo "try: sh $0 --help" >&2
+    exit 2
+}
+
+# What the program answers is on standard output, and nothing else is.
+say() {
+    echo "$*" >&2
+}
+
+folder=
+# shellcheck disable=SC2317 # It is called on exit.
+clean() {
+    [ -z "$folder" ] || rm -rf "$folder"
+}
+trap clean EXIT
+trap 'exit 129' HUP
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+has() {
+    command -v "$1" >/dev/null 2>&1
+}
+
+sha256_of() {
+    if has sha256sum; then
+        sha256sum <"$1" | cut -d ' ' -f 1
+    elif has openssl; then
+        openssl dgst -sha256 -r <"$1" | cut -d ' ' -f 1
+    else
+        fail 'need sha256sum or openssl to verify what is downloaded; install one of them'
+    fi
+}
+
+# get PATH TARGET: a file of the bundle; what is there of TARGET already is not fetched again.
+get() {
+    case $from in
+        http://* | https://*) download "$from/$1" "$2" ;;
+        file://*) cp "${from#file://}/$1" "$2" ;;
+        *) cp "$from/$1" "$2" ;;
+    esac
+}
+
+download() {
+    attempt=1
+    while :; do
+        if has curl; then
+            curl -fsSL --connect-timeout 20 --speed-limit 1000 --speed-time 60 -C - -o "$2" "$1"
+        elif has wget; then
+            wget -q -c -T 60 -O "$2" "$1"
+        else
+            fail 'need curl or wget to download; install one of them'
+        fi && return
+        [ "$attempt" -lt 6 ] || return 1
+        # A server that cannot go on where it ended must begin again.
+        [ "$attempt" -lt 3 ] || rm -f "$2"
+        say "      $1: failed, trying again in $attempt s"
+        sleep "$attempt"
+        attempt=$((attempt + 1))
+    done
+}
+
+# Gets the program into a new folder in $1; fails where that is not possible or nothing can be run.
+get_program() {
+    [ -n "$1" ] && [ -d "$1" ] && [ -w "$1" ] || return 1
+    folder=$1/.$name-install-$$
+    if ! mkdir -m 700 "$folder" 2>/dev/null; then
+        folder=
+        return 1
+    fi
+    # What can be run is found out before anything is downloaded.
+    printf '#!/bin/sh\n' >"$folder/try" && chmod 700 "$folder/try" && "$folder/try" 2>/dev/null
+    if [ $? -eq 126 ]; then
+        rm -rf "$folder"
+        folder=
+        return 1
+    fi
+    rm -f "$folder/try"
+    get "$program_path" "$folder/monobloc" || fail "cannot get $from/$program_path"
+    found=$(sha256_of "$folder/monobloc")
+    if [ "$found" != "$program_sha256" ]; then
+        fail "$from/$program_path has the SHA-256 $found, expected $program_sha256: it was damaged or \
+changed on its way. Nothing of this host was changed."
+    fi
+    chmod 700 "$folder/monobloc"
+    "$folder/monobloc" --version >/dev/null 2>&1 && return
+    rm -rf "$folder"
+    folder=
+    return 1
+}
+
+# Sets `program`: the one that is installed, if it is the same, or a copy of the published one.
+find_program() {
+    program=$install_root/tool/monobloc
+    if [ -x "$program" ] && [ "$(sha256_of "$program")" = "$program_sha256" ]; then
+        say "[1/3] the program is here: $program"
+        return
+    fi
+    say "[1/3] getting the program from $from ($program_megabytes MB)"
+    for place in "${MONOBLOC_TMPDIR-}" "${TMPDIR-}" /tmp /var/tmp /run /dev/shm /root /; do
+        get_program "$place" && break
+    done
+    [ -n "$folder" ] || fail "found no folder that has $program_megabytes MB free, can be written to and \
+lets programs run; name one in MONOBLOC_TMPDIR"
+    program=$folder/monobloc
+}
+
+be_root() {
+    [ "$(id -u)" -eq 0 ] || fail "this must be run as root, try: sudo sh $0"
+}
+
+# Where the bundle is: as asked for, where it was made for, or beside this script.
+find_bundle() {
+    here=$(dirname "$0")
+    if [ -z "$from" ] && [ -f "$here/latest.json" ]; then
+        from=$(cd "$here" && pwd)
+    fi
+    [ -n "$from" ] || from=$url
+    [ -n "$from" ] || misuse 'say where the bundle is: --from URL|FOLDER'
+    from=${from%/}
+}
+
+# Runs the program and waits for it; a signal for this script is one for the program.
+run() {
+    if { : <&0; } 2>/dev/null; then exec 3<&0; else exec 3</dev/null; fi
+    "$program" "$@" <&3 3<&- &
+    child=$!
+    exec 3<&-
+    trap 'kill -HUP $child 2>/dev/null' HUP
+    trap 'kill -INT $child 2>/dev/null' INT
+    trap 'kill -TERM $child 2>/dev/null' TERM
+    while :; do
+        wait "$child"
+        status=$?
+        # A signal ends the wait too; the program has ended only when it cannot be found any more.
+        kill -0 "$child" 2>/dev/null || return "$status"
+    done
+}

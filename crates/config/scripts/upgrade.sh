@@ -1,0 +1,80 @@
+#!/bin/sh
+# Upgrades this host to @NAME_COMMENT@. `sh FILE --help` says how.
+#
+# Everything is fetched and verified while what is installed goes on; then this host switches, tries the new
+# version with the checks that its packages bring, and goes back by itself if they fail. Nobody can verify
+# this script but you, before you run it: with `minisign -Vm FILE -P KEY`.
+set -u
+umask 077
+
+@VALUES@
+from_version=@FROM_VERSION@
+
+usage() {
+    cat <<END
+Usage: sh $0 [OPTIONS]
+
+Upgrades this host from $name $from_version to $version. Safe to repeat, also after an interruption.
+
+Options:
+      --skip-checks        upgrade even if this host is not healthy before
+      --from URL|FOLDER    where the bundle is [default: ${url:-none}]
+      --key-file FILE|-    the key that opens the secrets of a role, if it is a new one; may be repeated
+      --json               one JSON document on standard output
+  -v, --verbose            accepted, has no effect: all is said that there is to say
+  -h, --help               show this
+
+Exit codes: 0 done, or nothing to do; 1 failed, and what was installed is live; 2 wrong use.
+Environment: http_proxy, https_proxy, no_proxy; MONOBLOC_TMPDIR: where the program may be copied to.
+END
+}
+
+json=
+from=
+given=
+@COMMON@
+
+# Options for the program are kept in "$given", one a line, for words may have blanks in them.
+option() {
+    given="$given$1
+"
+}
+
+while [ $# -gt 0 ]; do
+    case $1 in
+        -h | --help) usage; exit 0 ;;
+        -v | --verbose) ;;
+        --skip-checks) option "$1" ;;
+        --json) json=yes ;;
+        --from | --key-file)
+            [ $# -gt 1 ] || misuse "$1 needs a value"
+            case $1 in
+                --from) from=$2 ;;
+                *) option --key-file; option "$2" ;;
+            esac
+            shift
+            ;;
+        --from=*) from=${1#*=} ;;
+        --key-file=*) option --key-file; option "${1#*=}" ;;
+        *) misuse "there is no option $1" ;;
+    esac
+    shift
+done
+be_root
+find_bundle
+find_program
+say "[2/3] upgrade from $from_version to $version"
+IFS='
+'
+set -f
+# shellcheck disable=SC2086 # Lines are words here.
+set -- $given
+unset IFS
+[ -z "$json" ] || set -- "$@" --json
+if run host @PLACES@ upgrade --from "$from" --from-version "$from_version" "$@"; then
+    say '[3/3] done'
+else
+    status=$?
+    echo "[3/3] failed; it can be run again when the reason is gone" >&2
+    exit "$status"
+fi

@@ -1,0 +1,110 @@
+//! `monobloc artifact split` and `join`: for media that are smaller than the file.
+
+use std::num::NonZeroU64;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use package::artifact::{self, PARTS};
+use serde_json::json;
+
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+use crate::render::{Output, plural};
+
+/// Cut a file into parts that can each be verified
+///
+/// Writes FILE.001, FILE.002, … and FILE.parts.sha256, the list of their digests: put a copy of it on every
+/// medium. `sha256sum -c --ignore-missing FILE.parts.sha256` verifies those that are there; `monobloc
+/// artifact join` verifies and joins them, and `cat FILE.0* > FILE` joins them where there is no monobloc.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  monobloc artifact split dcos_generate_config.sh --size 4G -o parts
+  monobloc artifact join parts/dcos_generate_config.sh.parts.sha256 -o dcos_generate_config.sh")]
+pub(crate) struct SplitArgs {
+    /// The file
+    file: Utf8PathBuf,
+
+    /// How large a part may be: bytes, or with K, M, G for powers of 1024
+    #[arg(long, value_parser = parse_size)]
+    size: NonZeroU64,
+
+    /// The folder to put the parts into [default: that of the file]
+    #[arg(short, long, value_name = "FOLDER")]
+    output: Option<Utf8PathBuf>,
+}
+
+/// Join the parts of a file, each verified
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  monobloc artifact join parts/dcos_generate_config.sh.parts.sha256 -o dcos_generate_config.sh")]
+pub(crate) struct JoinArgs {
+    /// The list of the parts, which lie beside it
+    list: Utf8PathBuf,
+
+    /// The file to make [default: in the folder of the list]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<Utf8PathBuf>,
+}
+
+pub(super) fn split(
+    context: &Context,
+    arguments: &SplitArgs,
+    output: &Output,
+) -> Result<Outcome, Failure> {
+    let own = arguments.file.parent().filter(|folder| *folder != "").unwrap_or(".".into());
+    let folder = arguments.output.as_deref().unwrap_or(own);
+    let split = artifact::split(&arguments.file, folder, arguments.size, &context.cancel)?;
+    if output.is_json() {
+        output.json(&json!({
+            "schema": "monobloc.artifact.split/1",
+            "parts": split.parts,
+            "list": split.list,
+        }))?;
+        return Ok(Outcome::Done);
+    }
+    for part in &split.parts {
+        output.line(part.as_str())?;
+    }
+    output.line(&format!("{}: {}", split.list, plural(split.parts.len(), "part")))?;
+    Ok(Outcome::Done)
+}
+
+pub(super) fn join(
+    context: &Context,
+    arguments: &JoinArgs,
+    output: &Output,
+) -> Result<Outcome, Failure> {
+    let target = match &arguments.output {
+        Some(target) => target.clone(),
+        None => match arguments.list.as_str().strip_suffix(PARTS) {
+            Some(target) => target.into(),
+            None => {
+                return Err(Failure::usage(format!("`{}` is no list of parts", arguments.list))
+                    .hint(format!("expected a file that ends in `{PARTS}`")));
+            }
+        },
+    };
+    let sha256 = artifact::join(&arguments.list, &target, &context.cancel)?;
+    if output.is_json() {
+        output.json(&json!({
+            "schema": "monobloc.artifact.join/1",
+            "file": target,
+            "sha256": sha256,
+        }))?;
+    } else {
+        output.line(&format!("{sha256}  {}", Utf8Path::new(&target)))?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn parse_size(text: &str) -> Result<NonZeroU64, String> {
+    let expected = || "expected a size such as `4G`, `650M` or `1048576`".to_owned();
+    let text = text.strip_suffix("iB").unwrap_or(text);
+    let (number, factor) = match text.char_indices().last() {
+        Some((at, 'K' | 'k')) => (&text[..at], 1 << 10),
+        Some((at, 'M')) => (&text[..at], 1 << 20),
+        Some((at, 'G')) => (&text[..at], 1 << 30),
+        _ => (text, 1_u64),
+    };
+    let number: u64 = number.parse().map_err(|_| expected())?;
+    number.checked_mul(factor).and_then(NonZeroU64::new).ok_or_else(expected)
+}
