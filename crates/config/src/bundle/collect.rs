@@ -11,7 +11,7 @@ use super::publish::{BUNDLES, CURRENT, PUBLICATIONS};
 use super::{BundleError, Genconf, at};
 
 /// The folders whose files bundles share.
-const SHARED: [&str; 4] = ["packages", "package_lists", "bootstrap", "secrets"];
+pub(crate) const SHARED: [&str; 4] = ["packages", "package_lists", "bootstrap", "secrets"];
 
 /// What was removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

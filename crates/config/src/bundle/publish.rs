@@ -18,11 +18,11 @@ use super::{BundleError, Genconf, Job, Published, Release, at};
 use crate::{compat, platform};
 
 /// The link whose target is the publication that counts.
-pub(super) const CURRENT: &str = "current";
+pub(crate) const CURRENT: &str = "current";
 /// The folder of all publications.
-pub(super) const PUBLICATIONS: &str = "publications";
+pub(crate) const PUBLICATIONS: &str = "publications";
 /// The folder of all bundles.
-pub(super) const BUNDLES: &str = "bundles";
+pub(crate) const BUNDLES: &str = "bundles";
 
 /// The file that says where the configuration packages lie.
 const INFO: &str = "cluster-package-info.json";

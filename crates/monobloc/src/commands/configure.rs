@@ -1,13 +1,16 @@
 //! `monobloc configure`: from a release and a `config.yaml` to the bundle that hosts install.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use build::{Complete, CompleteError};
 use camino::{Utf8Path, Utf8PathBuf};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use config::bundle::Signer;
 use config::bundle::{BootstrapFiles, BundleError, Collected, Genconf, Job, Published, Release};
+use config::door::{self, Door, Doors, Written};
 use jiff::Timestamp;
 use package::bundle::OperatingSystem;
+use package::distribution::Distribution;
 use package::id::{Variant, VariantName};
 use package::sign::SignatureError;
 use serde_json::{Value, json};
@@ -29,12 +32,16 @@ const WINDOWS: &str = "windows";
 /// packages in the folder `serve` beside the configuration file, signed. Doing it again changes nothing;
 /// the same configuration makes the same bundle on every machine. Keys are made in the folder `keys`
 /// when they are first needed; keep that folder, and never serve it.
+///
+/// With `--for`, it also makes what other tools need to install hosts, in the folder `for`; each has a
+/// `README.md` with the commands to use it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   monobloc configure --tree examples/atoll              genconf/config.yaml becomes genconf/serve
   monobloc configure --tree atoll --secret-key me.key   sign with a key of your own
-  monobloc configure --tree atoll --gc                  also remove bundles that were published before")]
+  monobloc configure --tree atoll --gc                  also remove bundles that were published before
+  monobloc configure --tree atoll --for ansible,usb     also make genconf/for/ansible and genconf/for/usb")]
 pub(crate) struct ConfigureArgs {
     #[command(flatten)]
     file: FileArgs,
@@ -52,6 +59,10 @@ pub(crate) struct ConfigureArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     expires: Option<Timestamp>,
 
+    /// Also make what these need to install hosts; can be repeated
+    #[arg(long = "for", value_name = "DOOR", value_delimiter = ',', value_parser = doors())]
+    doors: Vec<Door>,
+
     /// Remove bundles that were published before, and what only those needed
     #[arg(long)]
     gc: bool,
@@ -61,7 +72,7 @@ impl ConfigureArgs {
     /// Everything but the file as it is by default.
     pub(crate) fn of(file: FileArgs) -> Self {
         let variant = DEFAULT.to_owned();
-        Self { file, variant, secret_key: None, expires: None, gc: false }
+        Self { file, variant, secret_key: None, expires: None, doors: Vec::new(), gc: false }
     }
 }
 
@@ -84,6 +95,10 @@ pub(crate) fn run(
         .definition
         .render(&resolution)
         .map_err(|found| Failure::mistakes_in("the configuration that the tree declares", found))?;
+    let bootstrap_url = resolution.known("bootstrap_url").and_then(|known| known.value.as_str());
+    for door in &arguments.doors {
+        door::check_address(*door, bootstrap_url)?;
+    }
     let release = release(&arguments.file.tree.tree, &arguments.variant, &declared)?;
     let genconf = Genconf::new(match file.parent() {
         Some(folder) if folder != "" => folder.to_owned(),
@@ -103,7 +118,37 @@ pub(crate) fn run(
     };
     let published = genconf.publish(&job)?;
     let collected = if arguments.gc { Some(genconf.collect(&context.cancel)?) } else { None };
-    show(&release, &genconf, &signer, &published, collected.as_ref(), output)
+    let doors = Doors {
+        distribution: &release.distribution,
+        bootstrap_url,
+        roles: genconf.roles(&declared.definition, &resolution),
+        bundle: published.bundle,
+        script: &install_script(&release.distribution),
+    };
+    let wanted: BTreeSet<Door> = arguments.doors.iter().copied().collect();
+    let written = wanted.into_iter().map(|door| genconf.write_door(&doors, door, &context.cancel));
+    let written: Vec<Written> = written.collect::<Result<_, _>>()?;
+    let made = Made { published, collected, written };
+    show(&release, &genconf, &signer, &made, output)
+}
+
+/// What was done.
+struct Made {
+    published: Published,
+    collected: Option<Collected>,
+    written: Vec<Written>,
+}
+
+/// The install script that is served with what is published.
+fn install_script(distribution: &Distribution) -> Vec<u8> {
+    let name = door::script_name(distribution);
+    format!("#!/bin/sh\necho \"error: {name} is not there yet\" >&2\nexit 1\n").into_bytes()
+}
+
+/// Takes the name of a door, and lists them in help and messages.
+fn doors() -> impl TypedValueParser<Value = Door> {
+    let names = Door::ALL.map(|door| PossibleValue::new(door.name()).help(door.describe()));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Door>())
 }
 
 fn parse_time(text: &str) -> Result<Timestamp, String> {
@@ -179,12 +224,12 @@ fn show(
     release: &Release,
     genconf: &Genconf,
     signer: &Signer,
-    published: &Published,
-    collected: Option<&Collected>,
+    made: &Made,
     output: &Output,
 ) -> Result<Outcome, Failure> {
+    let Made { published, collected, written } = made;
     if output.is_json() {
-        output.json(&to_json(published, signer, collected))?;
+        output.json(&to_json(made, signer))?;
         return Ok(Outcome::Done);
     }
     let distribution = &release.distribution;
@@ -211,10 +256,15 @@ fn show(
         let files = plural(collected.files, "file");
         output.line(&format!("removed {bundles}, {files}, {}", bytes(collected.bytes)))?;
     }
+    for Written { door, path, files } in written {
+        let count = plural(*files, "file");
+        output.line(&format!("for {} {path} ({count}); its README.md says how", door.name()))?;
+    }
     Ok(Outcome::Done)
 }
 
-fn to_json(published: &Published, signer: &Signer, collected: Option<&Collected>) -> Value {
+fn to_json(made: &Made, signer: &Signer) -> Value {
+    let Made { published, collected, written } = made;
     json!({
         "schema": "monobloc.configure/1",
         "bundle": published.bundle,
@@ -227,7 +277,12 @@ fn to_json(published: &Published, signer: &Signer, collected: Option<&Collected>
         "late": published.late,
         "serve": published.serve,
         "public_key": signer.public.to_string(),
-        "removed": collected.map(|collected| json!({
+        "for": written.iter().map(|written| json!({
+            "door": written.door.name(),
+            "path": written.path,
+            "files": written.files,
+        })).collect::<Vec<_>>(),
+        "removed": collected.as_ref().map(|collected| json!({
             "bundles": collected.bundles,
             "files": collected.files,
             "bytes": collected.bytes,
