@@ -7,7 +7,7 @@
 #   [[ name ]]-install --is-done [ROLE...]  exits with 0 if it was
 #
 # In /etc/[[ name ]]-install: `roles` says what the host is if nobody else does; each `*.agekey` is a key
-# for secrets, and `key-command` is a program that prints one.
+# for secrets, and `key-command ROLE` is a program that prints one.
 #
 # Made by `monobloc configure --for`. Made anew, it differs if what is published does.
 set -eu
@@ -39,10 +39,18 @@ esac
 for key in "$folder"/*.agekey; do
     [ ! -e "$key" ] || set -- --key-file "$key" "$@"
 done
-if [ -e "$folder/key-command" ]; then
-    "$folder/key-command" >"$temporary/key" || fail "$folder/key-command did not print a key"
-    set -- --key-file "$temporary/key" "$@"
-fi
+[% if needs_keys %]
+for role in "$@"; do
+    case $role in
+        ([% for role in roles if role.needs_key %][[ role.name ]][% if not loop.last %] | [% endif %][% endfor %]) ;;
+        *) continue ;;
+    esac
+    [ -e "$folder/key-command" ] || continue
+    (umask 077 && "$folder/key-command" "$role" >"$temporary/$role") ||
+        fail "$folder/key-command did not print a key"
+    set -- --key-file "$temporary/$role" "$@"
+done
+[% endif %]
 run_verified "$@"
 
 if [ "$verb" = --once ]; then

@@ -1,10 +1,10 @@
 [# What prints the key of a host, for clouds that we know nothing of. -#]
 #!/bin/sh
-# Prints the key that opens the secrets of this host[% if role is defined %] (`[[ role.name ]]`)[% endif %]. Replace the
-# last two lines with the command of your secret store; the key is the content of genconf/keys/ROLE.agekey.
+# Prints the key that opens the secrets of the role $1: the content of genconf/keys/ROLE.agekey. Replace the
+# last two lines with the command of your secret store:
 #   AWS           aws secretsmanager get-secret-value --query SecretString --output text --secret-id ...
 #   Azure         az keyvault secret show --query value --output tsv --vault-name ... --name ...
 #   Google Cloud  gcloud secrets versions access latest --secret=...
 #   Vault         vault kv get -field=key ...
-echo "error: nobody said in $0 how this host gets its key" >&2
+echo "error: nobody said in $0 how this host gets the key of $1" >&2
 exit 1

@@ -5,7 +5,8 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Rest, Serde};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind, UndefinedBehavior, Value, context};
 
-use super::{DoorError, Facts, Files, RoleFacts};
+use super::role::RoleFacts;
+use super::{DoorError, Facts, Files};
 
 /// Every template, by the name that others include it by.
 const SOURCES: &[(&str, &str)] = &[

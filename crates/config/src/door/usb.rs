@@ -74,6 +74,7 @@ pub(super) fn copy(
                 folders.push(format!("{path}/"));
             } else {
                 fs_err::copy(entry.path(), &to).map_err(at(&to))?;
+                fs_err::File::open(&to).and_then(|file| file.sync_all()).map_err(at(&to))?;
                 platform::set_mode(&to, PLAIN).map_err(at(&to))?;
                 count += 1;
             }

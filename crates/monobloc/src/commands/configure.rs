@@ -97,7 +97,8 @@ pub(crate) fn run(
         .map_err(|found| Failure::mistakes_in("the configuration that the tree declares", found))?;
     let bootstrap_url = resolution.known("bootstrap_url").and_then(|known| known.value.as_str());
     for door in &arguments.doors {
-        door::check_address(*door, bootstrap_url)?;
+        door::check_address(*door, bootstrap_url)
+            .map_err(|error| Failure::of(&error).hint("a stick needs no address: `--for usb`"))?;
     }
     let release = release(&arguments.file.tree.tree, &arguments.variant, &declared)?;
     let genconf = Genconf::new(match file.parent() {
@@ -251,14 +252,14 @@ fn show(
     if let Some(late) = &published.late {
         output.line(&format!("  late    {late}: hosts need `setup-flags/late-config.yaml`"))?;
     }
+    for Written { door, path, files } in written {
+        let count = plural(*files, "file");
+        output.line(&format!("  for     {}: {path} ({count}), see its README.md", door.name()))?;
+    }
     if let Some(collected) = collected {
         let bundles = plural(collected.bundles.len(), "bundle");
         let files = plural(collected.files, "file");
         output.line(&format!("removed {bundles}, {files}, {}", bytes(collected.bytes)))?;
-    }
-    for Written { door, path, files } in written {
-        let count = plural(*files, "file");
-        output.line(&format!("for {} {path} ({count}); its README.md says how", door.name()))?;
     }
     Ok(Outcome::Done)
 }

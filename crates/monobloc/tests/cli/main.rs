@@ -7,6 +7,7 @@ mod check;
 mod config;
 mod config_detect;
 mod configure;
+mod doors;
 mod host;
 mod install;
 mod installer;

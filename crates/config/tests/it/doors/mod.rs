@@ -1,9 +1,12 @@
 //! The other doors: what is made for other tools is what they take, and no value breaks out of it.
 
+mod used;
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use camino::Utf8Path;
 use config::door::{Door, DoorError, Doors, Role};
 use package::Sha256;
 use package::distribution::Distribution;
@@ -48,7 +51,7 @@ fn yaml(text: &str) -> Value {
 }
 
 /// Runs a program that must be content with `input`.
-fn content_with(program: &str, arguments: &[&str], input: &str) {
+fn content_with(program: &str, arguments: &[&str], input: &str) -> String {
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::piped())
@@ -58,8 +61,10 @@ fn content_with(program: &str, arguments: &[&str], input: &str) {
         .unwrap();
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "{}\n{input}", String::from_utf8_lossy(&said));
+    let said = String::from_utf8(output.stdout).unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}{errors}\n{input}");
+    said
 }
 
 /// Every shell script in the files of a door, also those within user data.
@@ -90,10 +95,26 @@ fn written(user_data: &str) -> BTreeMap<String, String> {
 
 #[test]
 fn every_door_is_made_as_it_should_be() {
+    let script = files(Door::Image)["root/usr/local/sbin/atoll-install"].clone();
+    let indented = |blanks: usize| {
+        let lines = script.lines().map(|line| format!("{}{line}", " ".repeat(blanks)));
+        let lines = lines.map(|line| if line.trim() == "" { "\n".to_owned() } else { line + "\n" });
+        lines.collect::<String>()
+    };
     for door in Door::ALL {
-        let all = files(door).into_iter().filter(|(path, _)| !path.ends_with("_install.sh"));
-        let shown: Vec<String> =
-            all.map(|(path, text)| format!("######## {path}\n{text}")).collect();
+        let mut shown = Vec::new();
+        for (path, text) in files(door) {
+            let text = match door {
+                Door::Image => text,
+                // It was shown already.
+                _ => [0, 6, 20].into_iter().fold(text, |text, blanks| {
+                    let at_aws = indented(blanks).replace("${", "${!");
+                    let text = text.replace(&indented(blanks), "[the script]\n");
+                    text.replace(&at_aws, "[the script]\n")
+                }),
+            };
+            shown.push(format!("######## {path}\n{text}"));
+        }
         insta::assert_snapshot!(format!("door_{}", door.name()), shown.join("\n"));
     }
 }
@@ -156,10 +177,42 @@ fn a_cookbook_is_ruby() {
         return;
     }
     for (path, text) in files(Door::Chef) {
-        if path.ends_with(".rb") {
+        if Utf8Path::new(&path).extension() == Some("rb") {
             content_with("ruby", &["-c"], &text);
         }
     }
+}
+
+/// What Salt does with a state before it reads it.
+const RENDER: &str = "
+import sys, json, jinja2, yaml
+pillar = {'atoll:roles': ['master'], 'atoll:keys': {'master': 'secret'}}
+salt = {'pillar.get': lambda name, default: pillar.get(name, default)}
+print(json.dumps(yaml.safe_load(jinja2.Template(sys.stdin.read()).render(salt=salt))))
+";
+
+#[test]
+fn a_state_is_one_that_salt_can_read() {
+    let imports = ["-c", "import jinja2, yaml"];
+    if !Command::new("/usr/bin/python3").args(imports).status().is_ok_and(|status| status.success())
+    {
+        return;
+    }
+    let state = &files(Door::Salt)["atoll/init.sls"];
+    let said = content_with("/usr/bin/python3", &["-c", RENDER], state);
+    let state: Value = serde_json::from_str(&said).unwrap();
+    let keys: Vec<&String> = state.as_object().unwrap().keys().collect();
+    assert_eq!(
+        keys,
+        [
+            "/etc/atoll-install",
+            "/usr/local/sbin/atoll-install",
+            "/etc/atoll-install/master.agekey",
+            "install-atoll"
+        ]
+    );
+    let command = &state["install-atoll"]["cmd.run"][0]["name"];
+    assert_eq!(command, "/usr/local/sbin/atoll-install --once master");
 }
 
 #[test]
@@ -381,7 +434,7 @@ proptest! {
                 Ok(files) => files,
             };
             for (path, text) in &files {
-                if path.ends_with(".yaml") { yaml(text); }
+                if Utf8Path::new(path).extension() == Some("yaml") { yaml(text); }
             }
             let expected = format!(
                 "{}/{}_install.sh",
