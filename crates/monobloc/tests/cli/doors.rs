@@ -120,15 +120,15 @@ fn a_door_names_the_hosts_and_has_no_secret() {
     # The hosts of test, as far as the configuration knows them. Made by `monobloc configure --for`.
     all:
       children:
-        master:
+        "master":
           hosts:
             "10.0.0.1": {}
             "10.0.0.2": {}
             "10.0.0.3": {}
-        slave:
+        "slave":
           hosts:
             "agent-1.example.com": {}
-        slave_public:
+        "slave_public":
           hosts:
             "2001:db8::7": {}
     "#);

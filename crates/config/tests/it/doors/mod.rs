@@ -343,7 +343,7 @@ fn hosts_that_fetch_need_an_address_and_a_stick_does_not() {
 #[test]
 fn roles_that_look_alike_to_a_tool_keep_apart() {
     let distribution = Distribution::named("atoll", "1.0");
-    let roles = ["a-b", "a_b", "1", "all", "AB", "a_b_2"].map(|name| role(name, &[], true));
+    let roles = ["a-b", "a_b", "1", "all", "AB", "a_b_2", "no"].map(|name| role(name, &[], true));
     let made = |door| files_of(door, &distribution, Some("http://a"), roles.to_vec()).unwrap();
     let inventory = yaml(&made(Door::Ansible)["inventory.yaml"]);
     let groups = inventory["all"]["children"].as_object().unwrap();
@@ -356,6 +356,7 @@ fn roles_that_look_alike_to_a_tool_keep_apart() {
         "role_all",
         "AB_3",
         "a_b_2_2",
+        "no",
     ]
     "#);
     let template = yaml(&made(Door::CloudFormation)["template.yaml"]);

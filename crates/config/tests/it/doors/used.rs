@@ -169,6 +169,16 @@ mod ansible {
     }
 
     #[test]
+    fn a_check_does_nothing() {
+        let scene = Scene::new();
+        let door = scene.door(Door::Ansible, hosts());
+        let (done, said) = scene.play(&door, &["--check"]);
+        assert!(done && said.contains("changed=0 "), "{said}");
+        assert_eq!(scene.calls(), "");
+        assert_eq!(scene.server.requests(), []);
+    }
+
+    #[test]
     fn a_host_without_a_role_is_told_which_groups_there_are() {
         let scene = Scene::new();
         let door = scene.door(Door::Ansible, hosts());
