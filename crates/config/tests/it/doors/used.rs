@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use config::bundle::Genconf;
-use config::door::{Door, Doors, Role, Written};
+use config::door::{Door, DoorError, Doors, Role, Written};
 use package::distribution::Distribution;
 use package::{Cancel, Sha256};
 use testing::files::write_files;
@@ -274,7 +274,7 @@ fn wget_does_where_there_is_no_curl() {
 }
 
 /// Makes the folder of a stick of what a site publishes.
-fn stick(site: &Site, script: &str) -> Written {
+fn stick(site: &Site, script: &str) -> Result<Written, DoorError> {
     let published = site.configure(CONFIG);
     let doors = Doors {
         distribution: &site.release.distribution,
@@ -283,7 +283,7 @@ fn stick(site: &Site, script: &str) -> Written {
         bundle: published.bundle,
         script: script.as_bytes(),
     };
-    site.genconf().write_door(&doors, Door::Usb, &Cancel::new()).unwrap()
+    site.genconf().write_door(&doors, Door::Usb, &Cancel::new())
 }
 
 /// Every file below `folder`, with its digest.
@@ -312,7 +312,7 @@ fn a_stick_has_what_is_served_without_links_and_installs_from_itself() {
     let script = stand_in(&site.root);
     // What an older bundle alone needs does not come along.
     site.configure("cluster_name: older\npassword: hunter2hunter2\n");
-    let made = stick(&site, &script);
+    let made = stick(&site, &script).unwrap();
     let files = tree(&made.path);
     assert_eq!(made.files, files.len());
     let names: Vec<String> = files.iter().map(|(path, _)| path.clone()).collect();
@@ -343,7 +343,7 @@ fn a_stick_has_what_is_served_without_links_and_installs_from_itself() {
     test_install.sh
     ");
     // Again, the same.
-    assert_eq!(stick(&site, &script), made);
+    assert_eq!(stick(&site, &script).unwrap(), made);
     assert_eq!(tree(&made.path), files);
 
     let elsewhere = site.root.join("a stick");
@@ -361,6 +361,19 @@ fn a_stick_has_what_is_served_without_links_and_installs_from_itself() {
     fs_err::write(elsewhere.join("test_install.sh"), "#!/bin/sh\n").unwrap();
     let (code, said) = run(&elsewhere.join("install.sh"), &["master"]);
     assert!(code == Some(1) && said.contains("test_install.sh is not the one"), "{said}");
+}
+
+#[test]
+fn a_name_that_no_stick_has_is_refused_and_the_old_folder_stays() {
+    let site = Site::new();
+    let made = stick(&site, "#!/bin/sh\n").unwrap();
+    let before = tree(&made.path);
+    write_files(&site.genconf().serve(), &[("extra/a:b", "", 0o644)]).unwrap();
+    let error = stick(&site, "#!/bin/sh\n").unwrap_err().to_string();
+    insta::assert_snapshot!(error, @"`extra/a:b` cannot be copied to a stick: its file system knows no `:` in names");
+    assert_eq!(tree(&made.path), before);
+    let beside: Vec<_> = made.path.parent().unwrap().read_dir_utf8().unwrap().collect();
+    assert_eq!(beside.len(), 1, "{beside:?}");
 }
 
 #[test]
