@@ -9,6 +9,7 @@ pub mod compat;
 pub mod definition;
 pub mod detect;
 pub mod diff;
+pub mod door;
 pub mod explain;
 pub mod expression;
 pub mod kind;

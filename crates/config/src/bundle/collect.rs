@@ -11,7 +11,8 @@ use super::publish::{BUNDLES, CURRENT, PROGRAMS, PUBLICATIONS, UPGRADE_DIGITS, U
 use super::{BundleError, Genconf, at};
 
 /// The folders whose files bundles share.
-const SHARED: [&str; 5] = ["packages", "package_lists", "bootstrap", "secrets", PROGRAMS];
+pub(crate) const SHARED: [&str; 5] =
+    ["packages", "package_lists", "bootstrap", "secrets", PROGRAMS];
 
 /// What was removed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -16,7 +16,7 @@ use crate::platform;
 /// Who signs what is published.
 #[derive(Debug)]
 pub struct Signer {
-    pub(super) key: SecretKey,
+    pub(crate) key: SecretKey,
     /// The public half: what hosts pin.
     pub public: PublicKey,
     /// Where a key lies that was made for this.

@@ -41,7 +41,9 @@ use crate::render::Rendered;
 use crate::resolve::Resolution;
 
 pub use collect::Collected;
+pub(crate) use collect::SHARED;
 pub use keys::Signer;
+pub(crate) use publish::{BUNDLES, CURRENT, PUBLICATIONS, UPGRADES};
 
 /// Where every value that hosts get is written down, in the configuration package.
 const EXPANDED: &str = "etc/expanded.config.json";
@@ -193,6 +195,10 @@ impl Genconf {
         Self { folder }
     }
 
+    pub(crate) fn folder(&self) -> &Utf8Path {
+        &self.folder
+    }
+
     /// What is served.
     pub fn serve(&self) -> Utf8PathBuf {
         self.folder.join("serve")
@@ -204,7 +210,7 @@ impl Genconf {
     }
 
     /// Keeps everybody else from publishing until it is dropped.
-    fn lock(&self, cancel: &Cancel) -> Result<Lock, BundleError> {
+    pub(crate) fn lock(&self, cancel: &Cancel) -> Result<Lock, BundleError> {
         let path = self.folder.join(".lock");
         Lock::take(&path, cancel, &|| {}).map_err(|error| match error {
             LockError::Io(source) => BundleError::Io { path, source },

@@ -19,18 +19,18 @@ use super::{BundleError, Genconf, Job, Published, Release, Script, at};
 use crate::{compat, platform};
 
 /// The link whose target is the publication that counts.
-pub(super) const CURRENT: &str = "current";
+pub(crate) const CURRENT: &str = "current";
 /// The folder of all publications.
-pub(super) const PUBLICATIONS: &str = "publications";
+pub(crate) const PUBLICATIONS: &str = "publications";
 /// The folder of all bundles.
-pub(super) const BUNDLES: &str = "bundles";
+pub(crate) const BUNDLES: &str = "bundles";
 
 /// The folder of programs for hosts.
 pub(super) const PROGRAMS: &str = "programs";
 /// How many digits of the bundle's id, and of the digest of the version, name such a script.
 pub(super) const UPGRADE_DIGITS: usize = 16;
 /// The folder of scripts that upgrade hosts.
-pub(super) const UPGRADES: &str = "upgrade";
+pub(crate) const UPGRADES: &str = "upgrade";
 
 /// The file that says where the configuration packages lie.
 const INFO: &str = "cluster-package-info.json";

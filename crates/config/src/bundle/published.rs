@@ -27,7 +27,7 @@ impl Genconf {
     }
 
     /// The published bundle, if there is one that can be read.
-    pub(super) fn published(&self) -> Option<Bundle> {
+    pub(crate) fn published(&self) -> Option<Bundle> {
         let path = self.serve().join(CURRENT).join("bundle").join(BUNDLE);
         Bundle::parse(&fs_err::read(path).ok()?).ok()
     }

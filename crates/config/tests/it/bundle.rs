@@ -29,17 +29,18 @@ files:
   etc_master/password: { user: test_kv }
 "#;
 
-const CONFIG: &str = "cluster_name: one\npassword: hunter2hunter2\ntoken: tokentokentoken\n";
+pub(crate) const CONFIG: &str =
+    "cluster_name: one\npassword: hunter2hunter2\ntoken: tokentokentoken\n";
 
 /// A tree, a release and a folder to configure in.
-struct Site {
+pub(crate) struct Site {
     _folder: tempfile::TempDir,
-    root: Utf8PathBuf,
-    release: Release,
+    pub(crate) root: Utf8PathBuf,
+    pub(crate) release: Release,
 }
 
 impl Site {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = Utf8Path::from_path(folder.path()).unwrap().to_owned();
         let tree = root.join("tree/config");
@@ -75,7 +76,7 @@ impl Site {
         Self { _folder: folder, root, release }
     }
 
-    fn genconf(&self) -> Genconf {
+    pub(crate) fn genconf(&self) -> Genconf {
         Genconf::new(self.root.join("genconf"))
     }
 
@@ -115,7 +116,7 @@ impl Site {
         })
     }
 
-    fn configure(&self, text: &str) -> Published {
+    pub(crate) fn configure(&self, text: &str) -> Published {
         self.configure_in("genconf", text).unwrap()
     }
 

@@ -10,6 +10,7 @@ mod detect;
 mod diff;
 mod discovery;
 mod documented;
+mod doors;
 mod explain;
 mod late;
 mod password;

@@ -1,7 +1,11 @@
 //! `monobloc configure`: from a release and a `config.yaml` to the bundle that hosts install.
 
+use std::collections::BTreeSet;
+
 use camino::Utf8PathBuf;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use config::bundle::{BundleError, Collected, Genconf, Job, Published, Release, Script, Signer};
+use config::door::{self, Door, Doors, Written};
 use jiff::Timestamp;
 use package::artifact::DEFAULT_VARIANT;
 use package::sign::SignatureError;
@@ -21,12 +25,16 @@ use crate::render::{Output, bytes, plural};
 /// packages in the folder `serve` beside the configuration file, signed. Doing it again changes nothing;
 /// the same configuration makes the same bundle on every machine. Keys are made in the folder `keys`
 /// when they are first needed; keep that folder, and never serve it.
+///
+/// With `--for`, it also makes what other tools need to install hosts, in the folder `for`; each has a
+/// `README.md` with the commands to use it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   monobloc configure --tree examples/atoll              genconf/config.yaml becomes genconf/serve
   monobloc configure --tree atoll --secret-key me.key   sign with a key of your own
-  monobloc configure --tree atoll --gc                  also remove bundles that were published before")]
+  monobloc configure --tree atoll --gc                  also remove bundles that were published before
+  monobloc configure --tree atoll --for ansible,usb     also make genconf/for/ansible and genconf/for/usb")]
 pub(crate) struct ConfigureArgs {
     #[command(flatten)]
     file: FileArgs,
@@ -48,6 +56,10 @@ pub(crate) struct ConfigureArgs {
     #[arg(long, value_name = "VERSION")]
     upgrade_from: Option<String>,
 
+    /// Also make what these need to install hosts; can be repeated
+    #[arg(long = "for", value_name = "DOOR", value_delimiter = ',', value_parser = doors())]
+    doors: Vec<Door>,
+
     /// The program that hosts get; one in an artifact is used as it is
     /// [default: the one in `MONOBLOC_PROGRAM`, or this one]
     #[arg(long, value_name = "FILE")]
@@ -68,6 +80,7 @@ impl ConfigureArgs {
             secret_key: None,
             expires: None,
             upgrade_from: None,
+            doors: Vec::new(),
             program: None,
             gc: false,
         }
@@ -98,6 +111,11 @@ pub(crate) fn run(
         .definition
         .render(&resolution)
         .map_err(|found| Failure::mistakes_in("the configuration that the tree declares", found))?;
+    let bootstrap_url = resolution.known("bootstrap_url").and_then(|known| known.value.as_str());
+    for door in &arguments.doors {
+        door::check_address(*door, bootstrap_url)
+            .map_err(|error| Failure::of(&error).hint("a stick needs no address: `--for usb`"))?;
+    }
     let release = if let Some(artifact) = &declared.artifact {
         release::of_artifact(artifact, &arguments.variant)?
     } else {
@@ -124,7 +142,32 @@ pub(crate) fn run(
     };
     let published = genconf.publish(&job)?;
     let collected = if arguments.gc { Some(genconf.collect(&context.cancel)?) } else { None };
-    show(&release, &genconf, &signer, &published, collected.as_ref(), output)
+    let doors = Doors {
+        distribution: &release.distribution,
+        bootstrap_url,
+        roles: genconf.roles(&declared.definition, &resolution),
+        bundle: published.bundle,
+        script: published.install.as_ref().map_or(&[], |script| &script.content),
+    };
+    let wanted: BTreeSet<Door> = arguments.doors.iter().copied().collect();
+    let write = |door| genconf.write_door(&doors, door, &signer, &context.cancel);
+    let written = wanted.into_iter().map(write);
+    let written: Vec<Written> = written.collect::<Result<_, _>>()?;
+    let made = Made { published, collected, written };
+    show(&release, &genconf, &signer, &made, output)
+}
+
+/// What was done.
+struct Made {
+    published: Published,
+    collected: Option<Collected>,
+    written: Vec<Written>,
+}
+
+/// Takes the name of a door, and lists them in help and messages.
+fn doors() -> impl TypedValueParser<Value = Door> {
+    let names = Door::ALL.map(|door| PossibleValue::new(door.name()).help(door.describe()));
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<Door>())
 }
 
 fn parse_time(text: &str) -> Result<Timestamp, String> {
@@ -170,12 +213,12 @@ fn show(
     release: &Release,
     genconf: &Genconf,
     signer: &Signer,
-    published: &Published,
-    collected: Option<&Collected>,
+    made: &Made,
     output: &Output,
 ) -> Result<Outcome, Failure> {
+    let Made { published, collected, written } = made;
     if output.is_json() {
-        output.json(&to_json(published, signer, collected))?;
+        output.json(&to_json(made, signer))?;
         return Ok(Outcome::Done);
     }
     let distribution = &release.distribution;
@@ -203,6 +246,10 @@ fn show(
     if let Some(late) = &published.late {
         output.line(&format!("  late    {late}: hosts need `setup-flags/late-config.yaml`"))?;
     }
+    for Written { door, path, files } in written {
+        let count = plural(*files, "file");
+        output.line(&format!("  for     {}: {path} ({count}), see its README.md", door.name()))?;
+    }
     if let Some(collected) = collected {
         let bundles = plural(collected.bundles.len(), "bundle");
         let files = plural(collected.files, "file");
@@ -216,7 +263,8 @@ fn show(
     Ok(Outcome::Done)
 }
 
-fn to_json(published: &Published, signer: &Signer, collected: Option<&Collected>) -> Value {
+fn to_json(made: &Made, signer: &Signer) -> Value {
+    let Made { published, collected, written } = made;
     json!({
         "schema": "monobloc.configure/1",
         "bundle": published.bundle,
@@ -232,7 +280,12 @@ fn to_json(published: &Published, signer: &Signer, collected: Option<&Collected>
         "install": published.install.as_ref().map(script_json),
         "upgrade": published.upgrade.as_ref().map(script_json),
         "bootstrap_url": published.address,
-        "removed": collected.map(|collected| json!({
+        "for": written.iter().map(|written| json!({
+            "door": written.door.name(),
+            "path": written.path,
+            "files": written.files,
+        })).collect::<Vec<_>>(),
+        "removed": collected.as_ref().map(|collected| json!({
             "bundles": collected.bundles,
             "files": collected.files,
             "bytes": collected.bytes,

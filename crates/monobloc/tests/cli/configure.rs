@@ -21,7 +21,7 @@ const TREE: [(&str, &str); 6] = [
 ];
 
 /// Masters stand behind a load balancer, and nobody knows their addresses beforehand.
-const CONFIG: &str = "\
+pub(crate) const CONFIG: &str = "\
 cluster_name: harbour
 bootstrap_url: http://boot.example
 password: hunter2hunter2
@@ -33,7 +33,7 @@ exhibitor_zk_hosts: zk1.example:2181,zk2.example:2181
 exhibitor_zk_path: /harbour
 ";
 
-fn site() -> TestEnv {
+pub(crate) fn site() -> TestEnv {
     let env = TestEnv::of_tree(&TREE);
     let folder = env.path("tree/cache/packages/kv");
     fs_err::create_dir_all(&folder).unwrap();
@@ -49,7 +49,7 @@ fn site() -> TestEnv {
 }
 
 /// Runs a command; keys and numbers of publications are different in every run.
-fn run(env: &TestEnv, arguments: &[&str]) -> String {
+pub(crate) fn run(env: &TestEnv, arguments: &[&str]) -> String {
     let said = show(&mut env.monobloc(arguments));
     assert!(!said.contains("hunter2") && !said.contains("AGE-SECRET"), "{said}");
     let mut lines = Vec::new();
@@ -66,7 +66,7 @@ fn run(env: &TestEnv, arguments: &[&str]) -> String {
     lines.join("\n") + "\n"
 }
 
-const CONFIGURE: [&str; 3] = ["configure", "--tree", "tree"];
+pub(crate) const CONFIGURE: [&str; 3] = ["configure", "--tree", "tree"];
 
 #[test]
 fn a_cluster_is_configured_once_and_again_changes_nothing() {
@@ -128,6 +128,7 @@ fn a_cluster_is_configured_once_and_again_changes_nothing() {
       },
       "upgrade": null,
       "bootstrap_url": "http://boot.example",
+      "for": [],
       "removed": null
     }
     --- stderr

@@ -8,6 +8,7 @@ mod config;
 mod config_detect;
 mod config_init;
 mod configure;
+mod doors;
 mod host;
 mod install;
 mod installer;
