@@ -10,6 +10,9 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::id::PackageId;
 
+/// What every signature says of itself, unsigned.
+pub(crate) const COMMENT: &str = "signature of monobloc";
+
 /// The length of a secret key file's second line, decoded.
 const KEY_BYTES: usize = 158;
 /// Where it says how the key is encrypted; zeros: not at all.
@@ -124,7 +127,7 @@ impl SecretKey {
         content: &mut dyn std::io::Read,
         subject: &str,
     ) -> Result<String, SignatureError> {
-        minisign::sign(None, &self.0, content, Some(subject), Some("signature of monobloc"))
+        minisign::sign(None, &self.0, content, Some(subject), Some(COMMENT))
             .map(minisign::SignatureBox::into_string)
             .map_err(|error| SignatureError::SecretKey(error.to_string()))
     }

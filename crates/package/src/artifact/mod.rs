@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::bundle::{BundleFile, LATEST};
 use crate::distribution::Distribution;
 use crate::path::PackagePath;
-use crate::sign::PublicKey;
+use crate::sign::{COMMENT, PublicKey};
 use crate::{Cancel, PackageId, Piece, Sha256, json, versioned};
 
 pub use elf::needs_loader;
@@ -156,6 +156,10 @@ impl Artifact {
         let index_bytes = read(index_offset, index_size)?;
         let signature = String::from_utf8(read(index_offset + index_size, signature_size)?)
             .map_err(|_| damaged("its signature is no text"))?;
+        // The one line of it that nobody signs.
+        if !signature.starts_with(&format!("untrusted comment: {COMMENT}\n")) {
+            return Err(damaged("its signature is not the one that was made"));
+        }
         let index: Index = versioned::parse(&path.join(INDEX), &index_bytes, FORMAT)?;
         index.check(path, index_offset)?;
         let artifact = Self { path: path.to_owned(), index, index_bytes, signature };

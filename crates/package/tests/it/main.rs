@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod active;
+mod artifact;
 mod hostile;
 mod pack;
 mod unpack;
