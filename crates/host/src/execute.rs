@@ -113,6 +113,7 @@ impl Host {
                 let syncing = || job.observer.event(&Event::Syncing);
                 generation::write(&self.paths, layout, syncing)
                     .map_err(|source| ExecuteError::Build { number, source })?;
+                self.label_generation(&layout.generation, job);
                 // From here on it is the switch or nothing.
                 Ok(job.cancel.check()?)
             }

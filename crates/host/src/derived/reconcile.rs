@@ -95,6 +95,25 @@ impl Host {
         self.apply(machine, &changes, job)
     }
 
+    /// Gives what `generation` is made of the labels that the machine wants there, before units start.
+    pub(crate) fn label_generation(&self, generation: &Generation, job: &Job<'_>) {
+        let Some(machine) = &self.machine else { return };
+        let mut paths = vec![self.paths.generation(generation.number), self.paths.tool()];
+        paths.extend(generation.packages.keys().map(|id| self.store.path(id)));
+        self.label(machine, &paths, job);
+    }
+
+    fn label(&self, machine: &Machine, paths: &[Utf8PathBuf], job: &Job<'_>) {
+        let Some(labels) = &machine.labels else { return };
+        if paths.is_empty() {
+            return;
+        }
+        if let Err(error) = labels.restore(paths) {
+            // A permissive machine runs it all the same; the log of another one says what it refused.
+            job.warn(&format!("files have no SELinux labels of their own: {error}"));
+        }
+    }
+
     /// Does what `changes` say, after it is in the receipt.
     pub(crate) fn apply(
         &self,
@@ -105,8 +124,11 @@ impl Host {
         let mut receipt = Receipt::read(&self.paths)?;
         self.announce(machine, changes, &mut receipt)
             .map_err(ReconcileError::of("write the receipt"))?;
-        let mut folders = BTreeSet::new();
+        let (mut folders, mut written) = (BTreeSet::new(), Vec::new());
         for change in changes {
+            if let Change::File { path, .. } = change {
+                written.push(path.clone());
+            }
             if let Change::Remove { path } | Change::File { path, .. } | Change::Link { path, .. } =
                 change
             {
@@ -118,6 +140,7 @@ impl Host {
             durable::sync_directory(&folder)
                 .map_err(ReconcileError::of("sync what was written"))?;
         }
+        self.label(machine, &written, job);
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 //! who runs its services.
 
 mod accounts;
+mod labels;
 mod program;
 mod services;
 
@@ -11,6 +12,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use package::distribution::Distribution;
 
 pub use accounts::{Account, Accounts, NewUser, Shadow};
+pub use labels::{Labels, Selinux};
 pub(crate) use services::{STOP_MAX, is_own, stop_all, wait_until_idle};
 pub use services::{Services, State, Systemd, UnitState};
 
@@ -31,6 +33,8 @@ pub struct Machine {
     pub accounts: Option<Arc<dyn Accounts>>,
     /// Who runs services; `None`: nobody does.
     pub services: Option<Arc<dyn Services>>,
+    /// Who labels files; `None`: they have no labels.
+    pub labels: Option<Arc<dyn Labels>>,
     /// The program that becomes the one which boot uses, unless the packages bring one.
     pub program: Option<Utf8PathBuf>,
 }
@@ -48,6 +52,7 @@ impl Machine {
             kernel: Some("/proc/sys".into()),
             accounts: Some(Arc::new(Shadow)),
             services: Systemd::running().map(|systemd| Arc::new(systemd) as Arc<dyn Services>),
+            labels: Selinux::running().map(|selinux| Arc::new(selinux) as Arc<dyn Labels>),
             program,
         }
     }
@@ -67,6 +72,7 @@ impl Machine {
             kernel: None,
             accounts: None,
             services: None,
+            labels: None,
             program: None,
         }
     }

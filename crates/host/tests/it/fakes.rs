@@ -144,6 +144,7 @@ pub(crate) fn machine(top: &Utf8Path, people: &Arc<People>, manager: &Arc<Manage
         kernel: Some(top.join("kernel")),
         accounts: Some(Arc::clone(people) as Arc<dyn Accounts>),
         services: Some(Arc::clone(manager) as Arc<dyn Services>),
+        labels: None,
         program: Some(top.join("program")),
     }
 }

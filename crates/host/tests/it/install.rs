@@ -68,7 +68,7 @@ impl Scene {
     }
 
     /// What is said, after a check that nothing changed.
-    fn refusal(&self, request: &Install) -> String {
+    pub(crate) fn refusal(&self, request: &Install) -> String {
         let before = self.fake.world.all();
         let error = self.install(request).expect_err("it must be refused");
         assert_eq!(self.fake.world.all(), before);
@@ -88,7 +88,7 @@ impl Scene {
         fs_err::write(path, bytes).unwrap();
     }
 
-    fn live(&self) -> Vec<String> {
+    pub(crate) fn live(&self) -> Vec<String> {
         self.fake.world.active()
     }
 }
@@ -537,7 +537,7 @@ fn a_bundle_for_another_install_root_is_refused_unless_somebody_named_the_root()
 }
 
 /// Serves a folder, so that each file can be made to misbehave.
-fn serve(scene: &Scene, server: &HttpServer) {
+pub(crate) fn serve(scene: &Scene, server: &HttpServer) {
     let folder = &scene.publisher.folder;
     let mut waiting = vec![folder.clone()];
     while let Some(at) = waiting.pop() {
@@ -553,7 +553,7 @@ fn serve(scene: &Scene, server: &HttpServer) {
     }
 }
 
-fn over_http(scene: &Scene, server: &HttpServer) -> Install {
+pub(crate) fn over_http(scene: &Scene, server: &HttpServer) -> Install {
     let repository = Repository::parse(&server.url("/"), "/".into()).unwrap();
     Install { repository: repository.with_downloader(downloader()), ..scene.request(&["master"]) }
 }

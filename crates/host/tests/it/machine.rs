@@ -456,3 +456,49 @@ fn without_services_everything_else_is_made_and_somebody_is_told() {
     assert!(heard.contains(r#"StartByHand { units: ["a.service"] }"#), "{heard}");
     assert_eq!(fake.world.host.active().unwrap(), ids(&["a--1"]));
 }
+
+/// Keeps what was to be labelled, and what ran then.
+#[derive(Debug, Default)]
+struct Labeller {
+    asked: std::sync::Mutex<Vec<camino::Utf8PathBuf>>,
+    fails: bool,
+}
+
+impl host::machine::Labels for Labeller {
+    fn restore(&self, paths: &[camino::Utf8PathBuf]) -> std::io::Result<()> {
+        self.asked.lock().unwrap().extend(paths.iter().cloned());
+        if self.fails { Err(std::io::Error::other("no policy")) } else { Ok(()) }
+    }
+}
+
+#[test]
+fn where_files_have_labels_all_that_is_live_gets_them() {
+    let mut fake = Fake::new();
+    let labeller = std::sync::Arc::new(Labeller::default());
+    fake.world.host.machine.as_mut().unwrap().labels = Some(std::sync::Arc::clone(&labeller) as _);
+    add(&fake, "a--1", "{}", &[]);
+    fake.world.activate(&["a--1"]).unwrap();
+    let asked = labeller.asked.lock().unwrap();
+    let asked: Vec<&str> =
+        asked.iter().map(|path| path.strip_prefix(&fake.world.top).unwrap().as_str()).collect();
+    assert_eq!(
+        asked,
+        [
+            "root/generations/1",
+            "root/tool/monobloc",
+            "root/packages/a--1",
+            "machine/units/a.service",
+            "machine/units/dcos-setup.service",
+            "machine/units/dcos.target",
+        ]
+    );
+}
+
+#[test]
+fn labels_that_cannot_be_set_are_a_warning() {
+    let mut fake = Fake::new();
+    let labeller = Labeller { fails: true, ..Labeller::default() };
+    fake.world.host.machine.as_mut().unwrap().labels = Some(std::sync::Arc::new(labeller));
+    add(&fake, "a--1", "{}", &[]);
+    fake.world.activate(&["a--1"]).unwrap();
+}

@@ -5,6 +5,7 @@
 mod add;
 mod adoption;
 mod any_change;
+mod attacks;
 mod audit;
 mod check;
 mod collect;
@@ -24,5 +25,6 @@ mod setup;
 mod store;
 mod switch;
 mod together;
+mod upgrade;
 mod wire;
 mod world;
