@@ -97,6 +97,8 @@ pub struct Job<'a> {
     pub expires: Option<Timestamp>,
     /// Now: publications are numbered so that even a lost folder does not go back.
     pub now: Timestamp,
+    /// Leaves the packages where they are: whoever serves the folder serves the release too.
+    pub thin: bool,
     /// The installed version that a script shall upgrade from, if one is wanted.
     pub upgrade_from: Option<String>,
     /// Stops the work, up to the commit point.

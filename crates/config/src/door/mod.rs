@@ -134,6 +134,8 @@ pub enum DoorError {
     Template { file: String, source: minijinja::Error },
     #[error("cannot use `{path}`")]
     Io { path: Utf8PathBuf, source: std::io::Error },
+    #[error("`{path}` is not in what is served: without `--thin` it is")]
+    Thin { path: String },
     #[error("nothing was published yet")]
     NotPublished,
     #[error("what was published brings no program for hosts")]

@@ -47,6 +47,10 @@ pub(super) fn files(
             }
         }
     }
+    let there: BTreeSet<&str> = files.iter().map(|(path, _)| path.as_str()).collect();
+    if let Some(missing) = needed.iter().find(|path| !there.contains(path.as_str())) {
+        return Err(DoorError::Thin { path: missing.clone() });
+    }
     Ok(files)
 }
 

@@ -111,6 +111,7 @@ impl Site {
             signer,
             expires,
             now: Timestamp::from_second(1_000).unwrap(),
+            thin: false,
             upgrade_from: None,
             cancel: &Cancel::new(),
         })

@@ -65,6 +65,11 @@ pub(crate) struct ConfigureArgs {
     #[arg(long, value_name = "FILE")]
     program: Option<Utf8PathBuf>,
 
+    /// Leave the packages in the artifact that is configured: `monobloc serve --artifact` serves them from
+    /// there, any other server cannot
+    #[arg(long)]
+    thin: bool,
+
     /// Remove bundles that were published before, and what only those needed
     #[arg(long)]
     gc: bool,
@@ -82,6 +87,7 @@ impl ConfigureArgs {
             upgrade_from: None,
             doors: Vec::new(),
             program: None,
+            thin: false,
             gc: false,
         }
     }
@@ -116,6 +122,10 @@ pub(crate) fn run(
         door::check_address(*door, bootstrap_url)
             .map_err(|error| Failure::of(&error).hint("a stick needs no address: `--for usb`"))?;
     }
+    if arguments.thin && declared.artifact.is_none() {
+        return Err(Failure::usage("`--thin` is for artifacts: a tree cannot be served")
+            .hint("configure the file that `monobloc build` made: `--tree FILE`"));
+    }
     let release = if let Some(artifact) = &declared.artifact {
         release::of_artifact(artifact, &arguments.variant)?
     } else {
@@ -137,6 +147,7 @@ pub(crate) fn run(
         signer: &signer,
         expires: arguments.expires,
         now,
+        thin: arguments.thin,
         upgrade_from: arguments.upgrade_from.clone(),
         cancel: &context.cancel,
     };

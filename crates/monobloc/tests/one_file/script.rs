@@ -1,0 +1,132 @@
+//! The install script and what other tools may rely on: options, exit codes, what it needs.
+
+use std::process::Command;
+
+use testing::http::{Answer, HttpServer};
+
+use crate::root::{Kernel, Root, all};
+use crate::site::{FILE, Site};
+
+/// A configured site and a root that sees what is served.
+fn scene() -> (Site, Root) {
+    let site = Site::new();
+    site.write_config("http://bootstrap.example");
+    site.monobloc(&["configure", "--tree", FILE]);
+    let root = Root::new(site.path("root"), Kernel::Own).bind(&site.path("genconf/serve"), "/srv");
+    (site, root)
+}
+
+#[test]
+fn scripts_pass_shellcheck() {
+    let (site, _) = scene();
+    site.monobloc(&["configure", "--tree", FILE, "--upgrade-from", "0'; exit; '"]);
+    let serve = site.path("genconf/serve");
+    let upgrade = serve.join("upgrade").read_dir_utf8().unwrap().next().unwrap().unwrap();
+    let upgrade = upgrade.path().join("test_node_upgrade.sh");
+    for script in [serve.join("test_install.sh"), upgrade] {
+        let output = Command::new("shellcheck").args(["--shell=sh"]).arg(&script).output().unwrap();
+        assert!(output.status.success(), "{}", all(&output));
+    }
+    let head = fs_err::read(site.path(FILE)).unwrap();
+    let head = site
+        .path("head.sh")
+        .clone()
+        .as_path()
+        .to_owned()
+        .clone()
+        .with_extension(String::from_utf8_lossy(&head[..0]).into_owned() + "sh");
+    let bytes = fs_err::read(site.path(FILE)).unwrap();
+    fs_err::write(&head, &bytes[..8192]).unwrap();
+    let output = Command::new("shellcheck").args(["--shell=sh"]).arg(&head).output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+}
+
+#[test]
+fn help_is_an_answer_and_wrong_use_is_told_apart_from_failure() {
+    let (_site, root) = scene();
+    let help = root.sh("sh /srv/test_install.sh --help");
+    assert!(help.contains("Roles: master slave"), "{help}");
+    for (words, code, says) in [
+        ("", 2, "say what this host shall be: master slave"),
+        ("--nonsense master", 2, "there is no option --nonsense"),
+        ("mastre", 2, "there is no role mastre, expected one of: master slave"),
+        ("--from", 2, "--from needs a value"),
+        ("--from /nowhere master", 1, "cannot get /nowhere/programs/monobloc-"),
+    ] {
+        let output = root.try_sh(&format!("sh /srv/test_install.sh {words}"));
+        assert_eq!(output.status.code(), Some(code), "{words}: {}", all(&output));
+        assert!(all(&output).contains(says), "{words}: {}", all(&output));
+    }
+    let other = root.try_sh("id() { echo 1000; }; set -- master; . /srv/test_install.sh");
+    assert_eq!(other.status.code(), Some(1));
+    assert!(all(&other).contains("must be run as root"), "{}", all(&other));
+}
+
+#[test]
+fn a_host_has_several_roles() {
+    let (_site, root) = scene();
+    let said = root.sh("sh /srv/test_install.sh master slave || sh /srv/test_install.sh master");
+    assert!(said.contains("installed: test 1 as master"), "{said}");
+}
+
+#[test]
+fn preflight_only_changes_nothing() {
+    let (_site, root) = scene();
+    let before = root.listing();
+    root.sh("sh /srv/test_install.sh --preflight-only master");
+    assert_eq!(root.listing(), before);
+}
+
+#[test]
+fn another_program_than_the_published_one_is_not_run() {
+    let (site, root) = scene();
+    let programs = site.path("genconf/serve/programs");
+    let program = programs.read_dir_utf8().unwrap().next().unwrap().unwrap().path().to_owned();
+    fs_err::write(program, "#!/bin/sh\ntouch /root/broken\n").unwrap();
+    let before = root.listing();
+    let output = root.try_sh("sh /srv/test_install.sh master");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(all(&output).contains("it was damaged or changed on its way"), "{}", all(&output));
+    assert_eq!(root.listing(), before);
+}
+
+#[test]
+fn what_is_behind_a_proxy_is_installed_through_it() {
+    let (site, root) = scene();
+    let proxy = HttpServer::start().unwrap();
+    let serve = site.path("genconf/serve");
+    let mut waiting = vec![serve.clone()];
+    while let Some(folder) = waiting.pop() {
+        for entry in folder.read_dir_utf8().unwrap() {
+            let path = entry.unwrap().path().to_owned();
+            if fs_err::metadata(&path).unwrap().is_dir() {
+                if !path.is_symlink() {
+                    waiting.push(path);
+                }
+            } else {
+                let below = path.strip_prefix(&serve).unwrap();
+                let answer = Answer::file(fs_err::read(&path).unwrap());
+                // Who asks a proxy names the whole address.
+                proxy.on(&format!("http://bootstrap.example/{below}"), [answer]);
+            }
+        }
+    }
+    let root = root.variable("http_proxy", &proxy.url(""));
+    root.sh("cp /srv/test_install.sh .; sh test_install.sh slave");
+    assert_eq!(root.sh("/opt/test/bin/kv"), "kv 1\n");
+}
+
+#[test]
+fn interrupted_at_any_moment_the_next_run_finishes_it() {
+    let (site, _) = scene();
+    for (number, delay) in ["0.05", "0.1", "0.2", "0.3", "0.5", "0.8"].iter().enumerate() {
+        let root = Root::new(site.path(&format!("cut-{number}")), Kernel::Own)
+            .bind(&site.path("genconf/serve"), "/srv");
+        let signal = ["TERM", "KILL", "INT"][number % 3];
+        root.try_sh(&format!("timeout -s {signal} {delay} sh /srv/test_install.sh master"));
+        let said = root.sh("sh /srv/test_install.sh master");
+        assert!(said.contains("installed: ") || said.contains("unchanged: "), "{said}");
+        assert_eq!(root.sh("/opt/test/bin/kv"), "kv 1\n");
+        root.sh("/opt/test/tool/monobloc host --distribution test audit");
+    }
+}
