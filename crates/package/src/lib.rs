@@ -20,6 +20,8 @@ pub mod manifest;
 pub mod path;
 pub mod pkginfo;
 mod platform;
+pub mod preflight;
+pub mod quantity;
 pub mod secret;
 pub mod sign;
 pub mod versioned;

@@ -5,16 +5,17 @@ use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use package::archive::{self, PackOptions, UnpackOptions};
-use package::bundle::{self, BUNDLE, Bundle, BundleFile, LATEST, Latest, SIGNATURE};
+use package::bundle::{self, BUNDLE, Bundle, BundleFile, LATEST, Latest, SIGNATURE, Unpacked};
 use package::durable::{self, Staging};
 use package::path::PackagePath;
+use package::preflight::PREFLIGHT;
 use package::secret::Secrets;
 use package::{PackageId, Sha256, json};
 use rayon::prelude::*;
 use serde_json::json;
 
 use super::compose::{Composed, File, Files};
-use super::{BundleError, Genconf, Job, Published, Release, at};
+use super::{BundleError, Genconf, Job, Published, at};
 use crate::{compat, platform};
 
 /// The link whose target is the publication that counts.
@@ -37,6 +38,7 @@ struct Archive {
     path: PackagePath,
     file: BundleFile,
     manifest: Sha256,
+    unpacked: Unpacked,
 }
 
 impl Genconf {
@@ -58,7 +60,7 @@ impl Genconf {
         self.put_release(job, &mut bundle)?;
         self.put_configuration(job, &composed, &staging, &mut bundle)?;
         self.put_secrets(&composed, &mut bundle)?;
-        let own = self.own_files(job.release, &composed, &mut bundle)?;
+        let own = self.own_files(job, &composed, &mut bundle)?;
         fill_sets(job, &composed, &mut bundle);
         let bytes = bundle.to_json();
         let id = Bundle::id(&bytes);
@@ -112,7 +114,7 @@ impl Genconf {
                 look_at(id, source)
             })
             .collect::<Result<_, BundleError>>()?;
-        for Archive { id, source, path, mut file, manifest } in archives {
+        for Archive { id, source, path, mut file, manifest, unpacked } in archives {
             let target = self.serve().join(path.as_str());
             match described(&target) {
                 Ok(known) if known == file => {}
@@ -124,6 +126,7 @@ impl Genconf {
                 },
                 Err(_) => self.put_copy(&source, &path)?,
             }
+            bundle.unpacked.insert(id.clone(), unpacked);
             bundle.manifests.insert(id, manifest);
             bundle.files.insert(path, file);
         }
@@ -155,7 +158,8 @@ impl Genconf {
             let name = format!("{id}.tar.zst");
             let options =
                 PackOptions { mtime: FILE_TIME, cancel: job.cancel.clone(), ..Default::default() };
-            let manifest = archive::scan(&folder, job.cancel)?.digest();
+            let scanned = archive::scan(&folder, job.cancel)?;
+            let manifest = scanned.digest();
             let path = served(&format!("{}{name}", bundle::package_folder(id)))?;
             let target = self.serve().join(path.as_str());
             // The same content packed by another version of this program may have other bytes: those
@@ -166,6 +170,7 @@ impl Genconf {
             }
             bundle.files.insert(path, described(&target).map_err(at(&target))?);
             bundle.manifests.insert(id.clone(), manifest);
+            bundle.unpacked.insert(id.clone(), Unpacked::of(&scanned));
         }
         if let Some((id, document)) = &composed.late {
             self.put_text(&bundle::late_path(id), document.as_bytes(), bundle)?;
@@ -198,7 +203,7 @@ impl Genconf {
     /// The files that belong to one bundle only, by name.
     fn own_files(
         &self,
-        release: &Release,
+        Job { release, preflight, .. }: &Job<'_>,
         composed: &Composed,
         bundle: &mut Bundle,
     ) -> Result<BTreeMap<&'static str, Vec<u8>>, BundleError> {
@@ -225,6 +230,9 @@ impl Genconf {
             BTreeMap::from([("cluster-package-list.latest", list_id.into_bytes()), (INFO, info)]);
         if let Some(bootstrap) = &release.bootstrap {
             own.insert("bootstrap.latest", bootstrap.id.clone().into_bytes());
+        }
+        if let Some(preflight) = preflight {
+            own.insert(PREFLIGHT, preflight.to_json());
         }
         for (name, content) in &own {
             let file = BundleFile { size: content.len() as u64, sha256: Sha256::of(content) };
@@ -381,6 +389,7 @@ fn fixed_names() -> impl Iterator<Item = &'static str> {
         "bootstrap.latest",
         "cluster-package-list.latest",
         INFO,
+        PREFLIGHT,
     ]
     .into_iter()
 }
@@ -408,6 +417,7 @@ fn look_at(id: &PackageId, source: &Utf8Path) -> Result<Archive, BundleError> {
         source: source.to_owned(),
         path: served(&format!("{}{name}", bundle::package_folder(id)))?,
         file: described(source).map_err(at(source))?,
+        unpacked: Unpacked::of(&manifest),
         manifest: manifest.digest(),
     })
 }

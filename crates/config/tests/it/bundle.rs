@@ -108,6 +108,7 @@ impl Site {
             release: &self.release,
             signer,
             expires,
+            preflight: definition.preflight(&resolution).unwrap(),
             now: Timestamp::from_second(1_000).unwrap(),
             cancel: &Cancel::new(),
         })

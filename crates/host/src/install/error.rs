@@ -11,6 +11,7 @@ use package::{PackageId, Sha256};
 
 use crate::host::HostError;
 use crate::observe::ObserveError;
+use crate::preflight::{Level, Report};
 use crate::receipt::ReceiptError;
 use crate::roles::RolesError;
 use crate::setup::{SealedError, SetupError};
@@ -52,6 +53,8 @@ pub enum InstallError {
     Secrets { id: PackageId, roles: Vec<RoleName>, source: Box<SealedError> },
     #[error("package `{id}` needs values of this host, and `{flag}` does not name it")]
     NoLateConfig { id: PackageId, flag: Utf8PathBuf },
+    #[error("{} failed: this machine cannot be what it shall become", checks(.0))]
+    Preflight(Box<Report>),
     #[error(transparent)]
     Roles(#[from] RolesError),
     #[error(transparent)]
@@ -74,4 +77,11 @@ impl From<ObserveError> for InstallError {
 
 fn names(roles: &[RoleName]) -> String {
     roles.iter().map(|role| format!("`{role}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn checks(report: &Report) -> String {
+    match report.count(Level::Error) {
+        1 => "1 check".to_owned(),
+        count => format!("{count} checks"),
+    }
 }

@@ -55,6 +55,7 @@ impl Scene {
             role_keys: vec![self.publisher.role_key.clone()],
             allow_older: false,
             allow_expired: false,
+            preflight: None,
         }
     }
 

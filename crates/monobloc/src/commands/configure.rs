@@ -9,6 +9,7 @@ use config::bundle::{BootstrapFiles, BundleError, Collected, Genconf, Job, Publi
 use jiff::Timestamp;
 use package::bundle::OperatingSystem;
 use package::id::{Variant, VariantName};
+use package::preflight::Preflight;
 use package::sign::SignatureError;
 use serde_json::{Value, json};
 
@@ -84,6 +85,7 @@ pub(crate) fn run(
         .definition
         .render(&resolution)
         .map_err(|found| Failure::mistakes_in("the configuration that the tree declares", found))?;
+    let preflight = preflight(&declared, &resolution)?;
     let release = release(&arguments.file.tree.tree, &arguments.variant, &declared)?;
     let genconf = Genconf::new(match file.parent() {
         Some(folder) if folder != "" => folder.to_owned(),
@@ -95,6 +97,7 @@ pub(crate) fn run(
         definition: &declared.definition,
         resolution: &resolution,
         files,
+        preflight,
         release: &release,
         signer: &signer,
         expires: arguments.expires,
@@ -104,6 +107,17 @@ pub(crate) fn run(
     let published = genconf.publish(&job)?;
     let collected = if arguments.gc { Some(genconf.collect(&context.cancel)?) } else { None };
     show(&release, &genconf, &signer, &published, collected.as_ref(), output)
+}
+
+/// What the tree asks of machines, or what is wrong with it.
+pub(crate) fn preflight(
+    declared: &Declared,
+    resolution: &config::Resolution,
+) -> Result<Option<Preflight>, Failure> {
+    declared
+        .definition
+        .preflight(resolution)
+        .map_err(|found| Failure::mistakes_in("`config/preflight.yaml` of the tree", found))
 }
 
 fn parse_time(text: &str) -> Result<Timestamp, String> {

@@ -11,7 +11,8 @@ use package::id::RoleName;
 use package::secret::{RoleKey, SecretError};
 use serde_json::json;
 
-use super::{Call, failure, read_key};
+use super::preflight::MachineArgs;
+use super::{Call, failure, preflight, read_key};
 use crate::failure::{Failure, Outcome};
 
 /// The largest key file that is read.
@@ -27,6 +28,7 @@ const KEY_MAX_BYTES: u64 = 64 << 10;
       --public-key release.pub --key-file master.agekey
   monobloc host install --from https://bootstrap.example       # later: what is newer by then
   monobloc host install --from /media/stick --role slave --public-key release.pub --key-file -")]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub(super) struct InstallArgs {
     /// Where the bundle is published: a URL (http, https, file) or a folder
     #[arg(long, value_name = "URL|FOLDER")]
@@ -52,12 +54,24 @@ pub(super) struct InstallArgs {
     /// Take a publication that has expired
     #[arg(long)]
     allow_expired: bool,
+
+    /// Do not look at whether this machine can be what it shall become
+    #[arg(short = 'd', long, conflicts_with = "preflight_only")]
+    disable_preflight: bool,
+
+    /// Look at that, and end
+    #[arg(short = 'p', long)]
+    preflight_only: bool,
+
+    #[command(flatten)]
+    machine: MachineArgs,
 }
 
 pub(super) fn run(call: &Call<'_>, arguments: &InstallArgs) -> Result<Outcome, Failure> {
     let here = call.context.absolute(".".into())?;
     let repository = Repository::parse_or_folder(&arguments.from, &here)
         .map_err(|error| Failure::usage(error.to_string()))?;
+    let facts = arguments.machine.facts(call)?;
     let request = Install {
         repository,
         roles: arguments.roles.iter().cloned().collect(),
@@ -65,9 +79,32 @@ pub(super) fn run(call: &Call<'_>, arguments: &InstallArgs) -> Result<Outcome, F
         role_keys: role_keys(&arguments.key_files)?,
         allow_older: arguments.allow_older,
         allow_expired: arguments.allow_expired,
+        preflight: (!arguments.disable_preflight).then(|| facts.clone()),
     };
-    let job = call.job("install", "");
-    let installed = call.host.install(&request, &job).map_err(|error| refused(&error))?;
+    if arguments.preflight_only {
+        let job = call.job("install", "");
+        let report = call.host.preflight(Some(&request), &request.roles, &facts, &job);
+        let report = report.map_err(|error| refused(call, &error))?;
+        if call.output.is_json() {
+            call.output.json(&preflight::document(&report, &[]))?;
+        } else {
+            preflight::tell(call, &report)?;
+        }
+        return Ok(if report.is_good() { Outcome::Done } else { Outcome::Failed });
+    }
+    let mut reason = "";
+    if arguments.disable_preflight {
+        reason = "preflight was disabled";
+        call.output.note("preflight is disabled: nobody looks at what this machine is");
+    }
+    let job = call.job("install", reason);
+    let installed = match call.host.install(&request, &job) {
+        Err(InstallError::Preflight(report)) if call.output.is_json() => {
+            call.output.json(&preflight::document(&report, &[]))?;
+            return Ok(Outcome::Failed);
+        }
+        installed => installed.map_err(|error| refused(call, &error))?,
+    };
     call.progress.finish();
     let (latest, plan) = (&installed.latest, &installed.plan);
     if call.output.is_json() {
@@ -76,6 +113,7 @@ pub(super) fn run(call: &Call<'_>, arguments: &InstallArgs) -> Result<Outcome, F
             "bundle": latest.bundle,
             "publication": latest.sequence,
             "roles": installed.roles,
+            "preflight": installed.preflight.as_ref().map(|report| &report.findings),
             "plan": plan,
         }))?;
     } else if plan.is_empty() {
@@ -104,8 +142,13 @@ fn role_keys(files: &[Utf8PathBuf]) -> Result<Vec<RoleKey>, Failure> {
 }
 
 /// What went wrong, with what to do about it.
-fn refused(error: &InstallError) -> Failure {
+pub(super) fn refused(call: &Call<'_>, error: &InstallError) -> Failure {
     let hint = match error {
+        InstallError::Preflight(report) => {
+            call.progress.finish();
+            drop(preflight::tell(call, report));
+            "nothing of this host was changed; `--disable-preflight` installs nevertheless"
+        }
         InstallError::Host(error) => return failure(error),
         InstallError::NoKey => "name the file with the publisher's key: `--public-key FILE`",
         InstallError::OtherKey { .. } => {

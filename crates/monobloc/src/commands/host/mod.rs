@@ -5,6 +5,7 @@ mod check;
 mod generations;
 mod history;
 mod install;
+mod preflight;
 mod serve;
 mod setup;
 mod store;
@@ -78,6 +79,7 @@ pub(crate) struct ServiceArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum HostCommand {
+    Preflight(preflight::PreflightArgs),
     Install(install::InstallArgs),
     Add(store::AddArgs),
     Fetch(store::FetchArgs),
@@ -111,6 +113,7 @@ pub(crate) fn run(
     let progress = HostProgress::new(context, output);
     let call = Call { context, host, progress: &progress, output };
     let result = match &arguments.command {
+        HostCommand::Preflight(arguments) => preflight::run(&call, arguments),
         HostCommand::Install(arguments) => install::run(&call, arguments),
         HostCommand::Add(arguments) => store::add(&call, arguments),
         HostCommand::Fetch(arguments) => store::fetch(&call, arguments),
