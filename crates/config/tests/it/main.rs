@@ -13,6 +13,7 @@ mod documented;
 mod explain;
 mod late;
 mod password;
+mod preflight;
 mod properties;
 mod schema;
 mod starter;

@@ -32,7 +32,7 @@ pub struct Facts {
     pub path: String,
     /// What is no file.
     pub outside: Arc<dyn Outside>,
-    /// Whether this is the machine that this program runs on, or stands for it.
+    /// Whether all of it is looked at, even if an installation leaves the machine alone.
     pub is_machine: bool,
 }
 
@@ -110,7 +110,13 @@ impl Facts {
     pub fn this(path: &str) -> Self {
         let path = format!("{path}:{ADMINISTRATORS}");
         let outside = Arc::new(ThisMachine { path: path.clone() });
-        Self { root: "/".into(), path, outside, is_machine: true }
+        Self { root: "/".into(), path, outside, is_machine: false }
+    }
+
+    /// A machine in a folder, such as an image that is mounted: its programs cannot be asked.
+    pub fn of_folder(root: Utf8PathBuf, path: &str) -> Self {
+        let outside = Arc::new(ThisMachine { path: String::new() });
+        Self { root, outside, is_machine: true, ..Self::this(path) }
     }
 
     /// Where a path of the machine lies.

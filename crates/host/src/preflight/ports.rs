@@ -178,8 +178,12 @@ mod tests {
             (Protocol::Udp, "0.0.0.0:443", Some(holder("other", "", ""))),
         ]);
         insta::assert_snapshot!(judged(&[443, 5050, 8080], &[], &all, &Ours::default()), @"
-        Error: tcp 443 is held by /usr/sbin/nginx (pid 7, nginx.service); tcp 5050 on ::1 is in use; udp 53 on 127.0.0.53 is held by /lib/systemd/systemd-resolved (pid 7)
-          `systemctl disable --now nginx.service`, or move it to another port; find it with `ss -lnp 'sport = 5050'` as root, and stop it or move it elsewhere; let systemd-resolved keep away from port 53: `DNSStubListener=no` in /etc/systemd/resolved.conf, then `systemctl restart systemd-resolved`
+        Error: tcp 443 is held by /usr/sbin/nginx (pid 7, nginx.service)
+          `systemctl disable --now nginx.service`, or move it to another port
+        Error: tcp 5050 on ::1 is in use
+          find it with `ss -lnp 'sport = 5050'` as root, and stop it or move it elsewhere
+        Error: udp 53 on 127.0.0.53 is held by /lib/systemd/systemd-resolved (pid 7)
+          let systemd-resolved keep away from port 53: `DNSStubListener=no` in /etc/systemd/resolved.conf, then `systemctl restart systemd-resolved`
         ");
     }
 

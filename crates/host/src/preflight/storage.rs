@@ -131,7 +131,8 @@ pub(super) fn judge_disk(
         let sum = packages_bytes.saturating_add(downloads_bytes).saturating_add(MARGIN_BYTES);
         needed_bytes = needed_bytes.max(sum);
         detail = format!(
-            " ({packages} new packages: {} unpacked, {} of downloads, {} to spare)",
+            " ({packages} new package{}: {} unpacked, {} of downloads, {} to spare)",
+            if packages == 1 { "" } else { "s" },
             size(packages_bytes),
             size(downloads_bytes),
             size(MARGIN_BYTES)

@@ -17,6 +17,7 @@ mod install;
 mod late;
 mod machine;
 mod plan;
+mod preflight;
 mod processes;
 mod publisher;
 mod secrets;

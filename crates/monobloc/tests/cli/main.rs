@@ -14,6 +14,7 @@ mod mistakes;
 mod mkpanda;
 mod package;
 mod pkgpanda;
+mod preflight;
 #[path = "../../../host/tests/it/publisher.rs"]
 mod publisher;
 mod serve;

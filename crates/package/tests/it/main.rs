@@ -5,6 +5,7 @@
 mod active;
 mod hostile;
 mod pack;
+mod preflight;
 mod unpack;
 
 use camino::{Utf8Path, Utf8PathBuf};

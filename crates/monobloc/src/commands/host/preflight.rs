@@ -74,10 +74,10 @@ pub(super) struct MachineArgs {
 impl MachineArgs {
     /// Where facts come from.
     pub(super) fn facts(&self, call: &Call<'_>) -> Result<Facts, Failure> {
-        let facts = Facts::this(call.context.variable("PATH").unwrap_or_default());
+        let path = call.context.variable("PATH").unwrap_or_default();
         Ok(match &self.facts_root {
-            Some(root) => Facts { root: call.context.absolute(root)?, is_machine: true, ..facts },
-            None => facts,
+            Some(root) => Facts::of_folder(call.context.absolute(root)?, path),
+            None => Facts::this(path),
         })
     }
 }
