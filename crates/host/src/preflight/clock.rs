@@ -29,14 +29,14 @@ impl Clock {
         if let Some(said) = run("adjtimex", &["--print"]).good().and_then(adjtimex) {
             return Some(said);
         }
-        let asked = run("timedatectl", &["show", "--property=NTPSynchronized", "--value"]);
-        if let Some(said @ ("yes" | "no")) = asked.good() {
-            let is_synchronised = said == "yes";
-            return Some(Self { is_synchronised, error_us: None, source: "timedatectl" });
-        }
-        let is_there = facts.exists("/run/systemd/timesync/synchronized");
         let source = "/run/systemd/timesync/synchronized";
-        is_there.then_some(Self { is_synchronised: true, error_us: None, source })
+        if facts.exists(source) {
+            return Some(Self { is_synchronised: true, error_us: None, source });
+        }
+        // Last, as it wakes a service for a while.
+        let asked = run("timedatectl", &["show", "--property=NTPSynchronized", "--value"]);
+        let said = asked.good().filter(|said| ["yes", "no"].contains(said))?;
+        Some(Self { is_synchronised: said == "yes", error_us: None, source: "timedatectl" })
     }
 }
 

@@ -20,6 +20,7 @@ use super::system::{self, Init};
 use super::{Subject, remains};
 use crate::check::Verdict;
 use crate::host::{Host, Job};
+use crate::paths::{CURRENT, Paths};
 use crate::platform;
 
 /// How long a script may take to tell an address.
@@ -72,9 +73,11 @@ impl Look<'_> {
                 system::judge_swap(&system::swaps(&facts.text("/proc/swaps").unwrap_or_default()))
             }
             Check::Disk { path, at_least } => self.disk(path.as_deref(), *at_least),
-            Check::Noexec { paths } => storage::judge_noexec(paths, &self.mounts()),
+            Check::Noexec { paths } => storage::judge_noexec(&self.all_real(paths), &self.mounts()),
             Check::Xfs { paths } => {
-                storage::judge_xfs(paths, &self.mounts(), |path, mount| self.ftype(path, mount))
+                storage::judge_xfs(&self.all_real(paths), &self.mounts(), |path, mount| {
+                    self.ftype(path, mount)
+                })
             }
             Check::Systemd { at_least } => system::judge_systemd(&self.init(), *at_least),
             Check::Selinux { policies } => {
@@ -148,6 +151,10 @@ impl Look<'_> {
     fn installed(&self) -> Judged {
         let root = &self.host.paths.root;
         let entries = fs_err::read_dir(root).into_iter().flatten().flatten();
+        // Links that an interrupted installation of ours made.
+        let leads_to_current =
+            |path| fs_err::read_link(path).is_ok_and(|to| to.starts_with(CURRENT));
+        let entries = entries.filter(|entry| !leads_to_current(entry.path()));
         let mut names: Vec<String> =
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
@@ -181,16 +188,37 @@ impl Look<'_> {
         storage::parse_mounts(&self.facts.text("/proc/self/mountinfo").unwrap_or_default())
     }
 
+    /// Where a path leads, links followed as far as there are some.
+    fn real(&self, path: &Utf8Path) -> Utf8PathBuf {
+        if self.facts.root != "/" {
+            return path.to_owned();
+        }
+        let nearest = storage::nearest_folder(path);
+        let real = nearest.canonicalize_utf8().unwrap_or_else(|_| nearest.to_owned());
+        match path.strip_prefix(nearest) {
+            Ok(rest) if rest != "" => real.join(rest),
+            _ => real,
+        }
+    }
+
+    fn all_real(&self, paths: &[Utf8PathBuf]) -> Vec<Utf8PathBuf> {
+        paths.iter().map(|path| self.real(path)).collect()
+    }
+
     fn disk(&self, path: Option<&Utf8Path>, at_least: u64) -> Judged {
-        let root = &self.host.paths.root;
+        let Paths { root, repository, .. } = &self.host.paths;
         let (shown, at, needs) = match path {
             Some(path) => (path, self.facts.at(path), None),
-            None => (root.as_path(), root.clone(), self.subject.needs),
+            // Packages come to the repository, which may be elsewhere.
+            None if repository.starts_with(root) => {
+                (root.as_path(), repository.clone(), self.subject.needs)
+            }
+            None => (repository.as_path(), repository.clone(), self.subject.needs),
         };
         match storage::space_at(&at) {
             Ok(space) => {
-                let mounts = self.mounts();
-                let mount = storage::mount_of(&mounts, shown);
+                let (mounts, real) = (self.mounts(), self.real(shown));
+                let mount = storage::mount_of(&mounts, &real);
                 storage::judge_disk(shown, mount, space, needs, at_least)
             }
             Err(error) => doubt(error.to_string(), format!("look at `df {shown}`")),

@@ -281,3 +281,143 @@ pub(super) fn judge_hostname(found: Option<&str>) -> Judged {
         Some(name) => good(name),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use package::preflight::Severity;
+
+    use super::super::judged::Level;
+    use super::*;
+
+    fn level(judged: &Judged) -> Level {
+        judged.level(Severity::Error)
+    }
+
+    fn words(words: &[&str]) -> BTreeSet<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    #[test]
+    fn processors_and_memory_are_counted() {
+        for (online, count) in
+            [("0", Some(1)), ("0-3\n", Some(4)), ("0-3,5,7-8", Some(7)), ("", None), ("3-0", None)]
+        {
+            assert_eq!(count_cpus(online), count, "{online}");
+        }
+        let meminfo = "MemTotal:        4011028 kB\nMemFree:  12 kB\nMemTotalX: 1 kB\n";
+        let found = memory_bytes(meminfo, "MemTotal");
+        assert_eq!(found, Some(4_011_028 * 1024));
+        // A machine of 4 GiB tells a little less.
+        assert_eq!(level(&judge_memory(found, 4 << 30)), Level::Ok);
+        assert_eq!(level(&judge_memory(found, 5 << 30)), Level::Error);
+        assert_eq!(
+            level(&judge_memory(memory_bytes("MemTotal: x kB", "MemTotal"), 1)),
+            Level::Warning
+        );
+        assert_eq!(level(&judge_cpus(Some(2), 2)), Level::Ok);
+        assert_eq!(level(&judge_cpus(Some(1), 2)), Level::Error);
+    }
+
+    #[test]
+    fn versions_of_the_kernel_and_of_systemd_are_numbers() {
+        let least: Version = "3.10".parse().unwrap();
+        for (release, expected) in [
+            ("3.10.0-1160.el7.x86_64", Level::Ok),
+            ("6.1.0-18-amd64", Level::Ok),
+            ("3.9.11", Level::Error),
+            ("2.6.32", Level::Error),
+            ("unknown", Level::Warning),
+        ] {
+            assert_eq!(level(&judge_kernel(Some(release), Some(&least))), expected, "{release}");
+        }
+        for (said, is_running, expected) in [
+            ("systemd 252 (252.22-1~deb12u1)\n+PAM", true, Level::Ok),
+            ("systemd 219\n+PAM", true, Level::Ok),
+            ("systemd 208", true, Level::Error),
+            ("systemd 257.9-1~deb13u1", true, Level::Ok),
+            ("something else", true, Level::Warning),
+            // Alpine: a warning that services will not be started, and no error.
+            ("", false, Level::Warning),
+        ] {
+            let init = Init { is_running, version: Some(said.to_owned()) };
+            assert_eq!(level(&judge_systemd(&init, Some(219))), expected, "{said}");
+        }
+    }
+
+    #[test]
+    fn selinux_may_enforce_a_policy_that_is_known() {
+        let config = |policy: &str| {
+            format!("# SELINUXTYPE= can be\nSELINUX=enforcing\nSELINUXTYPE={policy}\n")
+        };
+        let targeted = words(&["targeted"]);
+        for (enforce, policy, expected) in [
+            (None, "targeted", Level::Ok),
+            (Some("0"), "mls", Level::Ok),
+            (Some("1"), "targeted", Level::Ok),
+            (Some("1"), "mls", Level::Error),
+        ] {
+            let judged = judge_selinux(enforce, Some(&config(policy)), &targeted);
+            assert_eq!(level(&judged), expected, "{enforce:?} {policy}");
+        }
+        assert_eq!(level(&judge_selinux(Some("1"), None, &targeted)), Level::Error);
+    }
+
+    #[test]
+    fn modules_are_found_by_either_spelling() {
+        let loaded = "raid1 45056 0 - Live 0x0\ndm_mod 1 0 - Live 0x0\n";
+        let builtin = "kernel/fs/ext4/ext4.ko\n";
+        let dep = "kernel/drivers/md/dm-raid.ko.xz: kernel/x.ko\nkernel/net/raid10.ko: raid1.ko\n";
+        for (name, expected) in [
+            ("raid1", Module::Loaded),
+            ("dm-mod", Module::Loaded),
+            ("ext4", Module::Loaded),
+            ("dm_raid", Module::Loadable),
+            ("raid", Module::Missing),
+            ("x", Module::Missing),
+        ] {
+            assert_eq!(module(name, loaded, builtin, dep), expected, "{name}");
+        }
+        let all = [("dm_raid".to_owned(), Module::Loadable), ("x".to_owned(), Module::Missing)];
+        let judged = judge_modules(&all);
+        assert_eq!(judged.found, "dm_raid not loaded; x not in this kernel");
+        assert_eq!(judged.remedies.len(), 1);
+    }
+
+    #[test]
+    fn the_id_of_a_machine_is_its_own() {
+        let shared = words(&["11111111111111111111111111111111"]);
+        for (id, expected) in [
+            (Some("3d1219c7c4c5404aaa1f6d2a48adfda4"), Level::Ok),
+            (None, Level::Warning),
+            (Some(""), Level::Error),
+            (Some("uninitialized"), Level::Error),
+            (Some("3d1219c7"), Level::Error),
+            (Some("3d1219c7c4c5404aaa1f6d2a48adfdaz"), Level::Error),
+            (Some("00000000000000000000000000000000"), Level::Error),
+            (Some("11111111111111111111111111111111"), Level::Error),
+        ] {
+            assert_eq!(level(&judge_machine_id(id, &shared)), expected, "{id:?}");
+        }
+    }
+
+    #[test]
+    fn the_rest_is_judged_as_it_is_declared() {
+        assert_eq!(level(&judge_architecture("x86_64", &words(&["amd64"]))), Level::Ok);
+        assert_eq!(level(&judge_architecture("x86_64", &words(&["aarch64"]))), Level::Error);
+        for (name, expected) in [
+            ("node-1", Level::Ok),
+            ("localhost.localdomain", Level::Error),
+            ("(none)", Level::Error),
+        ] {
+            assert_eq!(level(&judge_hostname(Some(name))), expected, "{name}");
+        }
+        assert_eq!(level(&judge_cgroup(true, true, 2)), Level::Ok);
+        assert_eq!(level(&judge_cgroup(false, true, 2)), Level::Error);
+        assert_eq!(level(&judge_cgroup(true, true, 1)), Level::Error);
+        let table = "Filename\tType\n/dev/sda2 partition 1 0 -2\n/swap.img file 1 0 -3\n";
+        assert_eq!(swaps(table), ["/dev/sda2", "/swap.img"]);
+        assert_eq!(judge_swap(&swaps(table)).remedies.len(), 2);
+        assert_eq!(level(&judge_swap(&swaps("Filename\tType\n"))), Level::Ok);
+        assert_eq!(level(&judge_commands(&["xz"], &["tar".to_owned()])), Level::Error);
+    }
+}
