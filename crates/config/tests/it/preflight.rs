@@ -118,3 +118,17 @@ late_values: [exhibitor_address]
     --> config/preflight.yaml
     ");
 }
+
+#[test]
+fn the_example_distribution_says_what_its_hosts_must_be() {
+    let tree = camino::Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/atoll");
+    let world = World::with(config::Definition::load(&tree).unwrap());
+    let config = BASE.replace("exhibitor_storage_backend: static\n", "");
+    let made = world.definition.preflight(&world.good(&config));
+    let made = made.unwrap_or_else(|found| panic!("{}", show(&found))).unwrap();
+    let lines = made.checks.iter().map(|one| {
+        let roles: Vec<&str> = one.roles.iter().map(package::id::RoleName::as_str).collect();
+        format!("{} {}", one.check.name(), roles.join(" ")).trim_end().to_owned()
+    });
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join(", "), @"ports master, ports master slave_public, ports, ports, memory master, memory, architecture, kernel, commands, clock, address master, state-disk");
+}
