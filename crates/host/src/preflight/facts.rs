@@ -20,8 +20,8 @@ use crate::platform;
 const TEXT_MAX_BYTES: u64 = 8 << 20;
 /// How long a program of the machine may take to tell something.
 const PROGRAM_MAX: Duration = Duration::from_secs(10);
-/// Where programs for administrators are, which are not on everybody's path.
-const ADMINISTRATORS: &str = "/usr/local/sbin:/usr/sbin:/sbin";
+/// Where programs are, those for administrators included, which are not on everybody's path.
+const USUAL_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A machine to look at.
 #[derive(Debug, Clone)]
@@ -108,7 +108,7 @@ impl Outside for ThisMachine {
 impl Facts {
     /// The machine that this program runs on; `path` is the search path of who asks.
     pub fn this(path: &str) -> Self {
-        let path = format!("{path}:{ADMINISTRATORS}");
+        let path = format!("{path}:{USUAL_PATH}");
         let outside = Arc::new(ThisMachine { path: path.clone() });
         Self { root: "/".into(), path, outside, is_machine: false }
     }

@@ -95,9 +95,14 @@ pub(super) fn judge(wanted: Wanted<'_>, listening: &Listening, ours: &Ours) -> V
             format!("{count} free or held by what is live here ({})", own.join(", "))
         })];
     }
-    // The same process on several addresses is told once.
-    judged.dedup();
-    judged
+    // Who listens on all addresses of both kinds is told once.
+    let mut told: Vec<Judged> = Vec::new();
+    for one in judged {
+        if !told.contains(&one) {
+            told.push(one);
+        }
+    }
+    told
 }
 
 fn shown(listener: &Listener) -> String {
@@ -172,7 +177,8 @@ mod tests {
         let nginx = Some(holder("nginx", "/usr/sbin/nginx", "nginx.service"));
         let resolved = Some(holder("systemd-resolve", "/lib/systemd/systemd-resolved", ""));
         let all = listening(&[
-            (Protocol::Tcp, "0.0.0.0:443", nginx),
+            (Protocol::Tcp, "0.0.0.0:443", nginx.clone()),
+            (Protocol::Tcp, "[::]:443", nginx),
             (Protocol::Tcp, "[::1]:5050", None),
             (Protocol::Udp, "127.0.0.53:53", resolved),
             (Protocol::Udp, "0.0.0.0:443", Some(holder("other", "", ""))),
