@@ -33,7 +33,8 @@ exhibitor_zk_hosts: zk1.example:2181,zk2.example:2181
 exhibitor_zk_path: /harbour
 ";
 
-fn site() -> TestEnv {
+/// A built tree, and a configuration for it.
+pub(crate) fn site() -> TestEnv {
     let env = TestEnv::of_tree(&TREE);
     let folder = env.path("tree/cache/packages/kv");
     fs_err::create_dir_all(&folder).unwrap();

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use testing::files::write_files;
 
 use crate::publisher::Publisher;
-use crate::test_env::{TestEnv, show};
+use crate::test_env::{TestEnv, show, succeed};
 
 const PLACES: [&str; 5] = ["host", "--root", "opt", "--config-dir", "etc"];
 
@@ -35,10 +35,14 @@ const PREFLIGHT: &str = "checks:
   names: off
 ";
 
-fn published() -> TestEnv {
-    let env = TestEnv::new();
+fn write_machine(env: &TestEnv) {
     let files: Vec<_> = MACHINE.iter().map(|(path, text)| (*path, *text, 0o644)).collect();
     write_files(&env.path("machine"), &files).unwrap();
+}
+
+fn published() -> TestEnv {
+    let env = TestEnv::new();
+    write_machine(&env);
     let mut publisher = Publisher::new(&env.path("served"));
     let plain = r#"{"requires":[],"variant":null}"#;
     env.pack("app--1.tar.zst", &[("pkginfo.json", plain, 0o644), ("bin/app", "app", 0o755)]);
@@ -262,4 +266,27 @@ fn mistakes_of_a_distribution_are_found_when_a_configuration_is_validated() {
 
     error: `config/preflight.yaml` of the tree has 1 mistake
     ");
+}
+
+#[test]
+fn what_a_tree_declares_is_asked_of_machines_with_the_values_of_the_cluster() {
+    let env = crate::configure::site();
+    write_machine(&env);
+    let preflight = "checks:\n  memory: {at_least: {{ num_masters }} TiB, roles: [master]}\n";
+    env.write_tree(&[("config/preflight.yaml", preflight)]);
+    succeed(&mut env.monobloc(&["configure", "--tree", "tree"]));
+    let look = |role: &str| {
+        let from = ["--from", "genconf/serve", "--public-key", "genconf/keys/cluster.pub"];
+        let look =
+            ["--distribution", "test", "preflight", "--facts-root", "machine", "--role", role];
+        run(&env, &[&look[..], &from].concat())
+    };
+    let said = look("master");
+    assert!(said.contains("FAIL  memory        3.8 GiB, at least 3.0 TiB needed\n"), "{said}");
+    assert!(said.starts_with("exit: 1\n") && said.contains("(3 new packages: "), "{said}");
+    let said = look("slave");
+    assert!(
+        said.starts_with("exit: 0\n") && said.contains("PASS  memory        3.8 GiB\n"),
+        "{said}"
+    );
 }
