@@ -13,6 +13,7 @@ use config::{Definition, Input};
 use host::generation::Generation;
 use host::history::Entry;
 use host::plan::Plan;
+use host::preflight::listeners::{self, Protocol};
 use host::setup::flags;
 use host::setup::late::{self, LateConfig};
 use host::store::Repository;
@@ -23,6 +24,7 @@ use package::id::{GroupName, PackageId, PackageName, UserName};
 use package::manifest::Manifest;
 use package::path::PackagePath;
 use package::pkginfo::PkgInfo;
+use package::preflight::Preflight;
 use package::sign::{KeyPair, PublicKey};
 use web::host_api::body;
 
@@ -30,7 +32,7 @@ use web::host_api::body;
 pub type Target = fn(&[u8]);
 
 /// Every target by name.
-pub const TARGETS: [(&str, Target); 21] = [
+pub const TARGETS: [(&str, Target); 24] = [
     ("manifest", manifest),
     ("pkginfo", pkginfo),
     ("names", names),
@@ -52,6 +54,9 @@ pub const TARGETS: [(&str, Target); 21] = [
     ("api-activate", api_activate),
     ("api-fetch", api_fetch),
     ("config", config),
+    ("preflight", preflight),
+    ("preflight-yaml", preflight_yaml),
+    ("listeners", listeners),
 ];
 
 /// A manifest that is read is written back byte for byte.
@@ -290,4 +295,32 @@ pub fn config(data: &[u8]) {
     if resolution.is_ok() {
         definition.render(&resolution).unwrap();
     }
+}
+
+/// A `preflight.json` that is read means the same when it is written.
+pub fn preflight(data: &[u8]) {
+    if let Ok(read) = Preflight::parse(data) {
+        assert_eq!(Preflight::parse(&read.to_json()).unwrap(), read);
+    }
+}
+
+/// A `preflight.yaml` gives a document that is read back, or mistakes with places in it.
+pub fn preflight_yaml(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let roles = ["master", "slave"].map(|role| role.parse().unwrap()).into();
+    match package::preflight::read(Utf8Path::new("preflight.yaml"), text, &roles) {
+        Ok(read) => assert_eq!(Preflight::parse(&read.to_json()).unwrap(), read),
+        Err(found) => assert!(!found.is_empty() && found.iter().all(|one| one.place.is_some())),
+    }
+}
+
+/// Tables of the kernel, sockets and mounts, are read as far as they are some.
+pub fn listeners(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    for protocol in [Protocol::Tcp, Protocol::Udp] {
+        assert!(listeners::parse(protocol, &text).len() <= text.lines().count());
+    }
+    assert!(host::preflight::parse_mounts(&text).len() <= text.lines().count());
 }

@@ -15,6 +15,7 @@ pub mod expression;
 pub mod kind;
 pub mod password;
 mod platform;
+pub mod preflight;
 pub mod render;
 pub mod resolve;
 pub mod schema;

@@ -67,7 +67,7 @@ impl Definition {
         let mut files = BTreeMap::new();
         let mut diagnostics = Vec::new();
         for (path, template) in &self.templates {
-            match file(&environment, resolution, path, template) {
+            match file(&environment, resolution, path.as_str(), template) {
                 Ok(Some(rendered)) => {
                     files.insert(path.clone(), rendered);
                 }
@@ -80,10 +80,10 @@ impl Definition {
 }
 
 /// One file; `None` if it is not made, as things are.
-fn file(
+pub(crate) fn file(
     environment: &Environment<'_>,
     resolution: &Resolution,
-    path: &PackagePath,
+    path: &str,
     template: &Template,
 ) -> Result<Option<Rendered>, Box<Diagnostic>> {
     let failed = |message: String, place: Option<Place>| {
@@ -129,7 +129,7 @@ fn file(
         Err(message) => return Err(failed(message, None)),
     }
     let rendered = environment
-        .template_from_named_str(path.as_str(), &template.source)
+        .template_from_named_str(path, &template.source)
         .and_then(|compiled| compiled.render(context));
     let text = rendered.map_err(|error| {
         let range = error.range();
@@ -155,7 +155,7 @@ fn file(
 }
 
 /// What is said where the reason may quote a secret.
-fn hidden(path: &PackagePath) -> String {
+fn hidden(path: &str) -> String {
     format!("cannot make `{path}`: its template fails with a secret")
 }
 

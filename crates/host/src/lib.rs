@@ -20,6 +20,7 @@ mod observe;
 mod paths;
 pub mod plan;
 mod platform;
+pub mod preflight;
 pub mod receipt;
 mod roles;
 pub mod setup;

@@ -12,6 +12,7 @@ use crate::digest::Sha256;
 use crate::distribution::Distribution;
 use crate::id::{PackageId, RoleName};
 use crate::json;
+use crate::manifest::{Entry, Manifest};
 use crate::path::PackagePath;
 use crate::sign::{PublicKey, SecretKey, SignatureError};
 use crate::versioned::{self, FormatError};
@@ -25,6 +26,9 @@ pub const SIGNATURE: &str = ".minisig";
 
 /// The version of both documents that this program writes, and the newest that it reads.
 const FORMAT: u32 = 1;
+
+/// The blocks of most file systems.
+const BLOCK_BYTES: u64 = 4096;
 
 /// The operating systems that a bundle has packages for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -48,6 +52,9 @@ pub struct Bundle {
     pub packages: BTreeMap<OperatingSystem, BTreeMap<RoleName, BTreeSet<PackageId>>>,
     /// The content digest of each package that comes as an archive.
     pub manifests: BTreeMap<PackageId, Sha256>,
+    /// What each of them takes on a disk; programs that made bundles before did not say.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unpacked: BTreeMap<PackageId, Unpacked>,
     /// Packages that a host makes of what only some roles can decrypt.
     pub secrets: BTreeMap<PackageId, BTreeSet<RoleName>>,
     /// The package that a host makes with values which only the host knows.
@@ -65,6 +72,26 @@ pub struct BundleFile {
     pub sha256: Sha256,
 }
 
+/// What a package takes on a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unpacked {
+    /// The length of its files, each rounded up to a block.
+    pub bytes: u64,
+    /// Its files, folders and links.
+    pub entries: u64,
+}
+
+impl Unpacked {
+    /// What the package of this manifest takes.
+    pub fn of(manifest: &Manifest) -> Self {
+        let bytes = manifest.entries().values().map(|entry| match entry {
+            Entry::File { size, .. } => size.div_ceil(BLOCK_BYTES) * BLOCK_BYTES,
+            Entry::Directory { .. } | Entry::Link { .. } => BLOCK_BYTES,
+        });
+        Self { bytes: bytes.sum(), entries: manifest.entries().len() as u64 }
+    }
+}
+
 impl Bundle {
     /// A bundle with nothing in it yet.
     pub fn new(distribution: Distribution, configuration: String) -> Self {
@@ -74,6 +101,7 @@ impl Bundle {
             configuration,
             packages: BTreeMap::new(),
             manifests: BTreeMap::new(),
+            unpacked: BTreeMap::new(),
             secrets: BTreeMap::new(),
             late: None,
             files: BTreeMap::new(),

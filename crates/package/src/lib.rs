@@ -22,6 +22,8 @@ pub mod path;
 pub mod piece;
 pub mod pkginfo;
 mod platform;
+pub mod preflight;
+pub mod quantity;
 pub mod secret;
 pub mod sign;
 pub mod versioned;

@@ -31,6 +31,7 @@ use package::archive::{PackError, UnpackError};
 use package::bundle::OperatingSystem;
 use package::distribution::Distribution;
 use package::lock::{Lock, LockError};
+use package::preflight::Preflight;
 use package::secret::SecretError;
 use package::sign::SignatureError;
 use package::versioned::FormatError;
@@ -89,6 +90,8 @@ pub struct Job<'a> {
     pub resolution: &'a Resolution,
     /// The files made of them.
     pub files: BTreeMap<package::path::PackagePath, Rendered>,
+    /// What machines must be.
+    pub preflight: Option<Preflight>,
     /// The packages.
     pub release: &'a Release,
     /// Who signs.

@@ -5,9 +5,10 @@ use std::io;
 
 use camino::Utf8Path;
 use package::archive::{self, PackOptions, UnpackOptions};
-use package::bundle::{self, BUNDLE, Bundle, BundleFile, LATEST, Latest, SIGNATURE};
+use package::bundle::{self, BUNDLE, Bundle, BundleFile, LATEST, Latest, SIGNATURE, Unpacked};
 use package::durable::{self, Staging};
 use package::path::PackagePath;
+use package::preflight::PREFLIGHT;
 use package::secret::Secrets;
 use package::{PackageId, Piece, Sha256, json};
 use rayon::prelude::*;
@@ -15,7 +16,7 @@ use serde_json::json;
 
 use super::compose::{Composed, File, Files};
 use super::script::{self, Program};
-use super::{BundleError, Genconf, Job, Published, Release, Script, at};
+use super::{BundleError, Genconf, Job, Published, Script, at};
 use crate::{compat, platform};
 
 /// The link whose target is the publication that counts.
@@ -45,6 +46,7 @@ struct Archive {
     path: PackagePath,
     file: BundleFile,
     manifest: Sha256,
+    unpacked: Unpacked,
 }
 
 impl Genconf {
@@ -66,7 +68,7 @@ impl Genconf {
         self.put_release(job, &mut bundle)?;
         self.put_configuration(job, &composed, &staging, &mut bundle)?;
         self.put_secrets(&composed, &mut bundle)?;
-        let own = self.own_files(job.release, &composed, &mut bundle)?;
+        let own = self.own_files(job, &composed, &mut bundle)?;
         fill_sets(job, &composed, &mut bundle);
         let bytes = bundle.to_json();
         let id = Bundle::id(&bytes);
@@ -166,7 +168,7 @@ impl Genconf {
                 look_at(id, source)
             })
             .collect::<Result<_, BundleError>>()?;
-        for Archive { id, source, path, mut file, manifest } in archives {
+        for Archive { id, source, path, mut file, manifest, unpacked } in archives {
             let target = self.serve().join(path.as_str());
             match described(&(&target).into()) {
                 Ok(known) if known == file => {}
@@ -179,6 +181,7 @@ impl Genconf {
                 },
                 Err(_) => self.put_copy(&source, &path, &file)?,
             }
+            bundle.unpacked.insert(id.clone(), unpacked);
             bundle.manifests.insert(id, manifest);
             bundle.files.insert(path, file);
         }
@@ -230,7 +233,8 @@ impl Genconf {
             let name = format!("{id}.tar.zst");
             let options =
                 PackOptions { mtime: FILE_TIME, cancel: job.cancel.clone(), ..Default::default() };
-            let manifest = archive::scan(&folder, job.cancel)?.digest();
+            let scanned = archive::scan(&folder, job.cancel)?;
+            let manifest = scanned.digest();
             let path = served(&format!("{}{name}", bundle::package_folder(id)))?;
             let target = self.serve().join(path.as_str());
             // The same content packed by another version of this program may have other bytes: those
@@ -241,6 +245,7 @@ impl Genconf {
             }
             bundle.files.insert(path, described(&target.into())?);
             bundle.manifests.insert(id.clone(), manifest);
+            bundle.unpacked.insert(id.clone(), Unpacked::of(&scanned));
         }
         if let Some((id, document)) = &composed.late {
             self.put_text(&bundle::late_path(id), document.as_bytes(), bundle)?;
@@ -273,7 +278,7 @@ impl Genconf {
     /// The files that belong to one bundle only, by name.
     fn own_files(
         &self,
-        release: &Release,
+        Job { release, preflight, .. }: &Job<'_>,
         composed: &Composed,
         bundle: &mut Bundle,
     ) -> Result<BTreeMap<&'static str, Vec<u8>>, BundleError> {
@@ -300,6 +305,9 @@ impl Genconf {
             BTreeMap::from([("cluster-package-list.latest", list_id.into_bytes()), (INFO, info)]);
         if let Some(bootstrap) = &release.bootstrap {
             own.insert("bootstrap.latest", bootstrap.id.clone().into_bytes());
+        }
+        if let Some(preflight) = preflight {
+            own.insert(PREFLIGHT, preflight.to_json());
         }
         for (name, content) in &own {
             let file = BundleFile { size: content.len() as u64, sha256: Sha256::of(content) };
@@ -492,7 +500,8 @@ fn fixed_names(distribution: &str) -> Vec<String> {
     let signed = [LATEST, BUNDLE, &install];
     let mut names: Vec<String> = signed.map(signature_name).into();
     names.extend(signed.map(str::to_owned));
-    names.extend(["bootstrap.latest", "cluster-package-list.latest", INFO].map(str::to_owned));
+    let plain = ["bootstrap.latest", "cluster-package-list.latest", INFO, PREFLIGHT];
+    names.extend(plain.map(str::to_owned));
     names
 }
 
@@ -526,6 +535,7 @@ fn look_at(id: &PackageId, source: &Piece) -> Result<Archive, BundleError> {
         source: source.clone(),
         path: served(&format!("{}{}", bundle::package_folder(id), source.file_name()))?,
         file: described(source)?,
+        unpacked: Unpacked::of(&manifest),
         manifest: manifest.digest(),
     })
 }

@@ -20,6 +20,8 @@ use crate::kind::Kind;
 const FOLDER: &str = "config";
 /// The folder in it with the files that are made of values.
 const FILES: &str = "files";
+/// The file in it that says what machines must be.
+const PREFLIGHT: &str = "preflight.yaml";
 
 /// A file of declarations.
 struct Source {
@@ -44,6 +46,7 @@ struct Loader {
     rules: Vec<Rule>,
     files: BTreeMap<PackagePath, Found>,
     declared: BTreeMap<PackagePath, DeclaredFile>,
+    preflight: Option<Found>,
     diagnostics: Vec<Diagnostic>,
 }
 
@@ -64,7 +67,11 @@ impl Definition {
         let mut own = Vec::new();
         if is_folder(&folder)? {
             for name in names(&folder)? {
-                if Utf8Path::new(&name).extension() == Some("yaml") {
+                if name == PREFLIGHT {
+                    let text = read(&folder.join(&name))?;
+                    let file = Utf8Path::new(FOLDER).join(&name);
+                    loader.preflight = Some(Found { file, text, executable: false });
+                } else if Utf8Path::new(&name).extension() == Some("yaml") {
                     let text = read(&folder.join(&name))?;
                     let file = Utf8Path::new(FOLDER).join(&name);
                     own.push(Source { file, text, included: false });
@@ -116,14 +123,24 @@ impl Loader {
             self.source(source);
         }
         let templates = self.templates();
-        self.check_names(&templates);
+        let preflight = self.preflight.take().and_then(|found| self.template(found, None));
+        let all: Vec<&Template> = templates.values().chain(&preflight).collect();
+        self.check_names(&all);
         let reach = Reach::of(&self.setters);
-        self.check_reach(&reach, &templates);
+        self.check_reach(&reach, &all);
+        for used in preflight.iter().flat_map(|template| &template.names) {
+            if reach.secret.contains(used) {
+                let file = Utf8Path::new(FOLDER).join(PREFLIGHT);
+                let place = preflight.as_ref().map(|template| place_of(&template.source, used));
+                let message = format!("`{used}` is a secret, and everybody can read this file");
+                self.report(file, &message, place);
+            }
+        }
         let Self { roles, setters, rules, diagnostics, .. } = self;
         if diagnostics.iter().any(|found| found.severity == Severity::Error) {
             return Err(DefinitionError::Mistakes(diagnostics));
         }
-        Ok(Definition { roles, setters, rules, templates, reach })
+        Ok(Definition { roles, setters, rules, templates, preflight, reach })
     }
 
     fn report(&mut self, file: Utf8PathBuf, message: &str, place: Option<Place>) {
@@ -217,31 +234,12 @@ impl Loader {
     }
 
     fn templates(&mut self) -> BTreeMap<PackagePath, Template> {
-        let engine = crate::render::template_engine(&Engine::new(Utf8Path::new(".")));
         let mut templates = BTreeMap::new();
         let mut declared = std::mem::take(&mut self.declared);
         for (path, found) in std::mem::take(&mut self.files) {
-            let names = match engine.template_from_named_str(path.as_str(), &found.text) {
-                Ok(template) => free_names(template.undeclared_variables(false)),
-                Err(error) => {
-                    let place =
-                        error.range().map(|range| Place::of(&found.text, range.start, range.end));
-                    let message = format!("not a template: {}", message_of(&error));
-                    self.report(found.file, &message, place);
-                    continue;
-                }
-            };
-            let known = declared.remove(&path);
-            let mode = if found.executable { 0o755 } else { 0o644 };
-            let template = Template {
-                source: found.text,
-                names,
-                mode: known.as_ref().and_then(|known| known.mode).unwrap_or(mode),
-                user: known.as_ref().and_then(|known| known.user.clone()),
-                when: known.and_then(|known| known.when),
-                declared: Declared { file: found.file, place: None },
-            };
-            templates.insert(path, template);
+            if let Some(template) = self.template(found, declared.remove(&path)) {
+                templates.insert(path, template);
+            }
         }
         for (path, known) in declared {
             let message = format!("there is no file `{FOLDER}/{FILES}/{path}`");
@@ -250,8 +248,32 @@ impl Loader {
         templates
     }
 
+    /// A file to be made, with what is declared of it.
+    fn template(&mut self, found: Found, known: Option<DeclaredFile>) -> Option<Template> {
+        let engine = crate::render::template_engine(&Engine::new(Utf8Path::new(".")));
+        let names = match engine.template_from_named_str(found.file.as_str(), &found.text) {
+            Ok(template) => free_names(template.undeclared_variables(false)),
+            Err(error) => {
+                let place =
+                    error.range().map(|range| Place::of(&found.text, range.start, range.end));
+                let message = format!("not a template: {}", message_of(&error));
+                self.report(found.file, &message, place);
+                return None;
+            }
+        };
+        let mode = if found.executable { 0o755 } else { 0o644 };
+        Some(Template {
+            source: found.text,
+            names,
+            mode: known.as_ref().and_then(|known| known.mode).unwrap_or(mode),
+            user: known.as_ref().and_then(|known| known.user.clone()),
+            when: known.and_then(|known| known.when),
+            declared: Declared { file: found.file, place: None },
+        })
+    }
+
     /// Nothing that everybody has may be made of what fewer may have.
-    fn check_reach(&mut self, reach: &Reach, templates: &BTreeMap<PackagePath, Template>) {
+    fn check_reach(&mut self, reach: &Reach, templates: &[&Template]) {
         let mut found: Vec<(&Declared, String)> = Vec::new();
         for (name, setter) in each(&self.setters) {
             let How::Parameter(parameter) = &setter.how else { continue };
@@ -276,7 +298,7 @@ impl Loader {
                 found.push((&setter.declared, message));
             }
         }
-        for template in templates.values() {
+        for template in templates {
             let when = template.when.iter().flat_map(|when| &when.names);
             let mut names = template.names.iter().chain(when);
             if let Some(used) = names.find(|name| reach.controller.contains(*name)) {
@@ -292,7 +314,7 @@ impl Loader {
     }
 
     /// Whatever uses a value must use one that exists.
-    fn check_names(&mut self, templates: &BTreeMap<PackagePath, Template>) {
+    fn check_names(&mut self, templates: &[&Template]) {
         let known: BTreeSet<&str> =
             self.setters.keys().map(String::as_str).chain(crate::resolve::FACTS).collect();
         let mut uses: Vec<(&BTreeSet<String>, &Declared)> = Vec::new();
@@ -314,7 +336,7 @@ impl Loader {
             uses.extend(rule.when.iter().map(|when| (&when.names, &when.declared)));
             uses.push((&rule.check.names, &rule.check.declared));
         }
-        for template in templates.values() {
+        for template in templates {
             uses.extend(template.when.iter().map(|when| (&when.names, &when.declared)));
             for name in template.names.iter().filter(|name| !known.contains(name.as_str())) {
                 let place = Some(place_of(&template.source, name));

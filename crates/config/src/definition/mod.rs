@@ -30,6 +30,8 @@ pub struct Definition {
     pub rules: Vec<Rule>,
     /// The files that are made, by their path in the package.
     pub templates: BTreeMap<PackagePath, Template>,
+    /// What machines must be, as a file that is made of values.
+    pub(crate) preflight: Option<Template>,
     /// What fewer may have.
     pub(crate) reach: reach::Reach,
 }

@@ -2,7 +2,6 @@
 //! into plain JSON of one form: lists are lists, numbers are numbers, addresses are canonical.
 
 mod collection;
-mod quantity;
 mod scalar;
 
 use std::ops::Range;
@@ -11,7 +10,7 @@ use indexmap::IndexMap;
 use package::document::{Node, Value};
 use serde_json::Value as Json;
 
-pub(crate) use quantity::{DURATIONS, SIZES, bytes_of, seconds_of};
+pub(crate) use package::quantity::{DURATIONS, SIZES, bytes_of, seconds_of};
 
 /// What is shown instead of a secret.
 pub const MASK: &str = "**HIDDEN**";

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use package::document::Value;
 use serde_json::{Value as Json, json};
 
-use super::{Family, Given, Kind, PortRule, Type, Wrong, quantity, show};
+use super::{Family, Given, Kind, PortRule, Type, Wrong, show};
 
 impl Kind {
     /// Parses a value that is no list and no map.
@@ -66,8 +66,8 @@ impl Kind {
     fn quantity(&self, given: &Given<'_>) -> Result<Json, Wrong> {
         let raw = given.raw();
         let amount = match self.base {
-            Type::Size => quantity::bytes_of(&raw).map(as_number),
-            _ => quantity::seconds_of(&raw),
+            Type::Size => super::bytes_of(&raw).map(as_number),
+            _ => super::seconds_of(&raw),
         };
         let Some(amount) = amount else { return Err(self.wrong(&show(&json!(raw)))) };
         let below = self.min.is_some_and(|min| amount < min);

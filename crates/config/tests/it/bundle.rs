@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use package::archive::{self, PackOptions, UnpackOptions};
 use package::bundle::{self, BUNDLE, Bundle, LATEST, Latest, OperatingSystem};
 use package::distribution::Distribution;
+use package::preflight::{PREFLIGHT, Preflight};
 use package::secret::{RoleKey, Secrets};
 use package::sign::PublicKey;
 use package::{Cancel, PackageId, Sha256};
@@ -110,6 +111,7 @@ impl Site {
             release: &self.release,
             signer,
             expires,
+            preflight: definition.preflight(&resolution).unwrap(),
             now: Timestamp::from_second(1_000).unwrap(),
             thin: false,
             upgrade_from: None,
@@ -606,4 +608,33 @@ fn what_is_served_can_be_damaged_without_harm_to_the_release() {
     fs_err::OpenOptions::new().write(true).truncate(true).open(&served).unwrap();
     site.configure(CONFIG);
     assert!(archive::verify(&served, &UnpackOptions::default()).is_ok());
+}
+
+#[test]
+fn what_machines_must_be_is_a_file_of_the_bundle() {
+    let site = Site::new();
+    site.configure(CONFIG);
+    assert!(!site.serve().join(PREFLIGHT).exists());
+    let preflight = "checks: {ports: {tcp: [80], roles: [master]}, names: {{ cluster_name }}}\n";
+    write_files(&site.root.join("tree/config"), &[("preflight.yaml", preflight, 0o644)]).unwrap();
+    let published = site.configure(CONFIG);
+    let (bundle, folder) = (site.bundle(), Bundle::folder(&published.bundle));
+    for path in [site.serve().join(PREFLIGHT), site.serve().join(folder).join(PREFLIGHT)] {
+        let content = fs_err::read(path).unwrap();
+        assert_eq!(bundle.files[PREFLIGHT].sha256, Sha256::of(&content));
+        assert_eq!(Preflight::parse(&content).unwrap().checks.len(), 2);
+    }
+    // Another value is another bundle.
+    assert_ne!(site.configure(&CONFIG.replace("one", "two")).bundle, published.bundle);
+}
+
+#[test]
+fn the_bundle_says_what_packages_take_on_a_disk() {
+    let site = Site::new();
+    site.configure(CONFIG);
+    let bundle = site.bundle();
+    assert!(bundle.unpacked.keys().eq(bundle.manifests.keys()));
+    // A folder, a program and `pkginfo.json`, a block each.
+    let kv = bundle.unpacked[&"kv--1".parse().unwrap()];
+    assert_eq!((kv.bytes, kv.entries), (3 * 4096, 3));
 }

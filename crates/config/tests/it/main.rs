@@ -14,6 +14,7 @@ mod doors;
 mod explain;
 mod late;
 mod password;
+mod preflight;
 mod properties;
 mod schema;
 mod starter;

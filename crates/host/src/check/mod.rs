@@ -8,4 +8,5 @@ mod list;
 mod run;
 
 pub use list::{Check, checks};
+pub(crate) use run::run_apart;
 pub use run::{Outcome, Verdict, run, run_inherited};

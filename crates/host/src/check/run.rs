@@ -105,7 +105,25 @@ pub fn run(
         Ok(other) => command.stdout(writer).stderr(other),
         Err(error) => return Ok(not_started(check, &error)),
     };
-    watch(check, command, Some(capture), cancel)
+    let (outcome, _) = watch(check, command, Some(capture), None, cancel)?;
+    Ok(outcome)
+}
+
+/// Runs a check and keeps the end of its output, and apart from it the end of what it writes to
+/// standard error.
+pub(crate) fn run_apart(
+    check: &Check,
+    environment: &BTreeMap<String, String>,
+    cancel: &Cancel,
+) -> Result<(Outcome, String), Cancelled> {
+    let pipes = Capture::new().and_then(|output| Ok((output, Capture::new()?)));
+    let ((writer, output), (other, errors)) = match pipes {
+        Ok(pipes) => pipes,
+        Err(error) => return Ok((not_started(check, &error), String::new())),
+    };
+    let mut command = command(check, environment);
+    command.stdout(writer).stderr(other);
+    watch(check, command, Some(output), Some(errors), cancel)
 }
 
 /// Runs a check whose output goes where that of this process goes; the outcome has none.
@@ -114,7 +132,8 @@ pub fn run_inherited(
     environment: &BTreeMap<String, String>,
     cancel: &Cancel,
 ) -> Result<Outcome, Cancelled> {
-    watch(check, command(check, environment), None, cancel)
+    let (outcome, _) = watch(check, command(check, environment), None, None, cancel)?;
+    Ok(outcome)
 }
 
 fn command(check: &Check, environment: &BTreeMap<String, String>) -> Command {
@@ -146,17 +165,18 @@ fn watch(
     check: &Check,
     mut command: Command,
     capture: Option<Capture>,
+    errors: Option<Capture>,
     cancel: &Cancel,
-) -> Result<Outcome, Cancelled> {
+) -> Result<(Outcome, String), Cancelled> {
     cancel.check()?;
     let started = Instant::now();
     let child = match command.spawn() {
         Ok(child) => child,
-        Err(error) => return Ok(not_started(check, &error)),
+        Err(error) => return Ok((not_started(check, &error), String::new())),
     };
     // It holds the ends of the pipe that are the check's.
     drop(command);
-    let mut running = Running { child, capture };
+    let mut running = Running { child, captures: [capture, errors] };
     let end = running.wait(check.timeout, cancel);
     let took = started.elapsed();
     let status = running.end(!matches!(end, Ok(End::Itself)));
@@ -168,8 +188,9 @@ fn watch(
             Verdict::NotStarted { reason: format!("cannot tell how it ended: {error}") }
         }
     };
-    let output = running.capture.map(Capture::finish).unwrap_or_default();
-    Ok(Outcome { verdict, output, took })
+    let [output, errors] =
+        running.captures.map(|capture| capture.map(Capture::finish).unwrap_or_default());
+    Ok((Outcome { verdict, output, took }, errors))
 }
 
 /// Why a check is not waited for any more.
@@ -183,7 +204,7 @@ enum End {
 /// A check that was started and not yet reaped.
 struct Running {
     child: Child,
-    capture: Option<Capture>,
+    captures: [Option<Capture>; 2],
 }
 
 impl Running {
@@ -194,7 +215,8 @@ impl Running {
         loop {
             let has_ended = process::has_ended(&self.child)?;
             // What it wrote last is read after it ended.
-            let has_written = self.capture.as_mut().is_some_and(Capture::drain);
+            let captures = self.captures.iter_mut().flatten();
+            let has_written = captures.map(Capture::drain).fold(false, |one, other| one | other);
             if has_ended {
                 return Ok(End::Itself);
             } else if cancel.is_cancelled() {

@@ -11,6 +11,7 @@ use package::{PackageId, Sha256};
 
 use crate::host::HostError;
 use crate::observe::ObserveError;
+use crate::preflight::{Level, Report};
 use crate::receipt::ReceiptError;
 use crate::roles::RolesError;
 use crate::setup::{SealedError, SetupError};
@@ -60,6 +61,8 @@ pub enum InstallError {
     OtherVersion { installed: String, expected: String, new: String },
     #[error("what is live fails its checks, and was left alone:\n{}", .0.iter().map(|check| format!("  {check}")).collect::<Vec<_>>().join("\n"))]
     Ill(Vec<String>),
+    #[error("{} failed: this machine cannot be what it shall become", checks(.0))]
+    Preflight(Box<Report>),
     #[error(transparent)]
     Roles(#[from] RolesError),
     #[error(transparent)]
@@ -82,4 +85,11 @@ impl From<ObserveError> for InstallError {
 
 fn names(roles: &[RoleName]) -> String {
     roles.iter().map(|role| format!("`{role}`")).collect::<Vec<_>>().join(", ")
+}
+
+fn checks(report: &Report) -> String {
+    match report.count(Level::Error) {
+        1 => "1 check".to_owned(),
+        count => format!("{count} checks"),
+    }
 }

@@ -18,9 +18,10 @@ use package::sign::PublicKey;
 
 use crate::host::{Host, HostError, HostLock, Job};
 use crate::plan::{Plan, Wanted};
+use crate::preflight::{Facts, Finding, Level, Report};
 use crate::roles;
 use crate::store::Repository;
-use offer::Offer;
+use offer::{Glance, Offer};
 
 pub use error::InstallError;
 pub use trust::Pinned;
@@ -40,6 +41,8 @@ pub struct Install {
     pub allow_older: bool,
     /// Takes a publication that has expired.
     pub allow_expired: bool,
+    /// The machine to look at before anything of it is changed; `None`: nobody looks.
+    pub preflight: Option<Facts>,
     /// What must hold before, if this is an upgrade.
     pub upgrade: Option<Upgrade>,
 }
@@ -62,6 +65,8 @@ pub struct Installed {
     pub roles: BTreeSet<RoleName>,
     /// The version of the distribution.
     pub version: String,
+    /// What was found before anything was changed.
+    pub preflight: Option<Report>,
     /// What was done to make it live; empty: it was live already.
     pub plan: Plan,
 }
@@ -70,17 +75,18 @@ impl Host {
     /// Makes live what the latest publication has for this host. Safe to repeat.
     pub fn install(&self, request: &Install, job: &Job<'_>) -> Result<Installed, InstallError> {
         let mut offer = self.offer(request, Pinned::read(&self.paths)?.as_ref(), job)?;
-        self.check_version(&offer.distribution, request.upgrade.as_ref())?;
+        self.check_version(offer.glance.distribution(), request.upgrade.as_ref())?;
+        let preflight = self.look_before(&offer, request, job)?;
         let lock = self.lock(job)?;
         // Somebody else may have installed in the meantime.
         let pinned = Pinned::read(&self.paths)?;
         self.trusted_key(request, pinned.as_ref())?;
-        self.believe(&offer.latest, request, pinned.as_ref(), job)?;
+        self.believe(&offer.glance.latest, request, pinned.as_ref(), job)?;
         // Or what was interrupted was undone, and with it the roles.
-        if self.roles_for(request)? != offer.roles {
+        if self.roles_for(request)? != offer.glance.roles {
             offer = self.offer(request, pinned.as_ref(), job)?;
         }
-        self.check_version(&offer.distribution, request.upgrade.as_ref())?;
+        self.check_version(offer.glance.distribution(), request.upgrade.as_ref())?;
         if request.upgrade.as_ref().is_some_and(|upgrade| !upgrade.skip_checks) {
             self.check_health(job)?;
         }
@@ -100,8 +106,30 @@ impl Host {
         if let Some(machine) = &self.machine {
             self.take_tool(machine, job);
         }
-        let Offer { latest, roles, distribution, .. } = offer;
-        Ok(Installed { latest, roles, version: distribution.version, plan })
+        let version = offer.glance.distribution().version.clone();
+        let Glance { latest, roles, .. } = offer.glance;
+        Ok(Installed { latest, roles, version, preflight, plan })
+    }
+
+    /// Lets nobody install on a machine that cannot be what it shall become.
+    fn look_before(
+        &self,
+        offer: &Offer,
+        request: &Install,
+        job: &Job<'_>,
+    ) -> Result<Option<Report>, InstallError> {
+        let Some(facts) = &request.preflight else { return Ok(None) };
+        let report =
+            self.look(&offer.glance.subject(request), facts, job).map_err(HostError::from)?;
+        if !report.is_good() {
+            return Err(InstallError::Preflight(Box::new(report)));
+        }
+        for Finding { name, found, .. } in
+            report.findings.iter().filter(|finding| finding.level == Level::Warning)
+        {
+            job.warn(&format!("preflight: {name}: {found}"));
+        }
+        Ok(Some(report))
     }
 
     /// Makes the set live for its roles; if it does not stay so, the roles and the trust are what they
@@ -114,24 +142,26 @@ impl Host {
         job: &Job<'_>,
     ) -> Result<Plan, InstallError> {
         let before = roles::read(&self.paths.roles())?;
-        let Latest { sequence, bundle, .. } = &offer.latest;
-        let reason = format!("publication {sequence}, bundle {bundle}");
+        let Glance { key, latest, roles, .. } = &offer.glance;
+        let Latest { sequence, bundle, .. } = latest;
+        let unseen = if job.reason.is_empty() { "" } else { ", " };
+        let reason = format!("publication {sequence}, bundle {bundle}{unseen}{}", job.reason);
         let job = Job { reason, ..job.clone() };
-        let trusted = Pinned::after(pinned, &offer.key, &offer.latest);
+        let trusted = Pinned::after(pinned, key, latest);
         let is_new = pinned != Some(&trusted);
         let activate = || {
             // Killed at any moment, what is live is never newer than what was seen.
             if is_new {
                 Pinned::write(Some(&trusted), &self.paths)?;
             }
-            self.write_roles(&offer.roles)?;
+            self.write_roles(roles)?;
             self.activate_locked(&Wanted::Packages(offer.ids.clone()), lock, &job)
         };
         let activated = activate().map_err(InstallError::from);
         // What failed its first trial has nothing to go back to.
         let is_live = activated.is_ok()
             || self.live().is_ok_and(|live| {
-                live.roles == offer.roles && live.packages.keys().eq(offer.ids.iter())
+                live.roles == *roles && live.packages.keys().eq(offer.ids.iter())
             });
         let mut settled = vec![];
         if !is_live {

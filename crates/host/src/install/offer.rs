@@ -5,10 +5,11 @@
 use std::collections::BTreeSet;
 
 use camino::Utf8PathBuf;
-use package::bundle::{self, BUNDLE, Bundle, LATEST, Latest, SIGNATURE, Stale};
+use package::bundle::{self, BUNDLE, Bundle, BundleFile, LATEST, Latest, SIGNATURE, Stale};
 use package::distribution::Distribution;
 use package::durable::Staging;
 use package::id::RoleName;
+use package::preflight::{PREFLIGHT, Preflight};
 use package::secret::RoleKey;
 use package::sign::{PublicKey, SignatureError};
 use package::{PackageId, Sha256};
@@ -16,18 +17,48 @@ use package::{PackageId, Sha256};
 use super::{Install, InstallError, Pinned};
 use crate::host::{Host, Job};
 use crate::platform;
+use crate::preflight::{Needs, Subject};
 use crate::roles;
 use crate::setup::late::LateConfig;
 use crate::setup::sealed::Opened;
 use crate::setup::{SetupError, flags};
 use crate::store::Trust;
 
+/// What is published, as far as it can be read without keys of roles.
+pub(crate) struct Glance {
+    pub(super) key: PublicKey,
+    pub(super) latest: Latest,
+    bundle: Bundle,
+    pub(super) roles: BTreeSet<RoleName>,
+    /// The packages of these roles.
+    ids: BTreeSet<PackageId>,
+    preflight: Option<Preflight>,
+    needs: Needs,
+}
+
+impl Glance {
+    /// What it is a bundle of.
+    pub(super) fn distribution(&self) -> &Distribution {
+        &self.bundle.distribution
+    }
+
+    /// What a machine shall become.
+    pub(crate) fn subject(&self, request: &Install) -> Subject<'_> {
+        let Latest { sequence, bundle, .. } = &self.latest;
+        let shown = request.repository.shown();
+        Subject {
+            roles: self.roles.clone(),
+            declared: self.preflight.as_ref(),
+            needs: Some(self.needs),
+            bundle: Some(Ok(format!("publication {sequence} at {shown}, bundle {bundle}"))),
+            server: None,
+        }
+    }
+}
+
 /// A bundle as far as it concerns this host.
 pub(super) struct Offer {
-    pub(super) key: PublicKey,
-    pub(super) distribution: Distribution,
-    pub(super) latest: Latest,
-    pub(super) roles: BTreeSet<RoleName>,
+    pub(super) glance: Glance,
     /// All packages that will be active.
     pub(super) ids: BTreeSet<PackageId>,
     /// Those that come as archives, and what they must be.
@@ -51,6 +82,13 @@ impl Reader<'_> {
         Ok(self.request.repository.text(path, &scratch, self.job.cancel)?)
     }
 
+    /// What the distribution asks of machines.
+    fn preflight(&self, bundle: &Bundle, id: &Sha256) -> Result<Option<Preflight>, InstallError> {
+        let Some(file) = bundle.files.get(PREFLIGHT) else { return Ok(None) };
+        let bytes = self.listed(file, &format!("{}/{PREFLIGHT}", Bundle::folder(id)))?;
+        Ok(Some(Preflight::parse(&bytes)?))
+    }
+
     /// Reads a file that the bundle promises.
     fn promised(
         &self,
@@ -61,6 +99,11 @@ impl Reader<'_> {
         let what = "template";
         let file = bundle.files.get(path);
         let file = file.ok_or_else(|| InstallError::Incomplete { id: id.clone(), what })?;
+        self.listed(file, path)
+    }
+
+    /// Reads the file at `path`, which must be this one.
+    fn listed(&self, file: &BundleFile, path: &str) -> Result<Vec<u8>, InstallError> {
         let bytes = self.read(path)?;
         if bytes.len() as u64 != file.size || Sha256::of(&bytes) != file.sha256 {
             return Err(InstallError::Changed { file: path.to_owned() });
@@ -77,17 +120,11 @@ impl Host {
         known: Option<&Pinned>,
         job: &Job<'_>,
     ) -> Result<Offer, InstallError> {
-        let key = self.trusted_key(request, known)?;
-        let temporary = Utf8PathBuf::try_from(std::env::temp_dir())
-            .map_err(|error| InstallError::Io(error.into_io_error()))?;
-        let reader = Reader { request, scratch: Staging::within(&temporary)?, job };
-        let latest = self.latest(&reader, &key)?;
-        self.believe(&latest, request, known, job)?;
-        let bundle = self.bundle(&reader, &key, &latest.bundle)?;
-        let roles = self.roles_for(request)?;
-        let mut ids = packages_for(&bundle, &roles)?;
-        let late = self.late(&reader, &bundle, &mut ids)?;
-        let secrets = self.secrets(&reader, &bundle, &roles, &mut ids)?;
+        let (reader, glance) = self.begin(request, known, job)?;
+        let Glance { bundle, roles, ids, .. } = &glance;
+        let mut ids = ids.clone();
+        let late = self.late(&reader, bundle, &mut ids)?;
+        let secrets = self.secrets(&reader, bundle, roles, &mut ids)?;
         let is_made = |id: &PackageId| {
             secrets.iter().any(|opened| opened.package == *id) || bundle.late.as_ref() == Some(id)
         };
@@ -99,8 +136,52 @@ impl Host {
             let archive = Some((path.clone(), file.clone()));
             archives.push((id.clone(), Trust { digest: Some(*digest), key: None, archive }));
         }
-        let distribution = bundle.distribution;
-        Ok(Offer { key, distribution, latest, roles, ids, archives, secrets, late })
+        Ok(Offer { glance, ids, archives, secrets, late })
+    }
+
+    /// Reads and verifies what is offered as far as that takes no keys of roles.
+    pub(crate) fn glance(&self, request: &Install, job: &Job<'_>) -> Result<Glance, InstallError> {
+        let known = Pinned::read(&self.paths)?;
+        Ok(self.begin(request, known.as_ref(), job)?.1)
+    }
+
+    fn begin<'a>(
+        &self,
+        request: &'a Install,
+        known: Option<&Pinned>,
+        job: &'a Job<'a>,
+    ) -> Result<(Reader<'a>, Glance), InstallError> {
+        let key = self.trusted_key(request, known)?;
+        let temporary = Utf8PathBuf::try_from(std::env::temp_dir())
+            .map_err(|error| InstallError::Io(error.into_io_error()))?;
+        let reader = Reader { request, scratch: Staging::within(&temporary)?, job };
+        let latest = self.latest(&reader, &key)?;
+        self.believe(&latest, request, known, job)?;
+        let bundle = self.bundle(&reader, &key, &latest.bundle)?;
+        let roles = self.roles_for(request)?;
+        let ids = packages_for(&bundle, &roles)?;
+        let preflight = reader.preflight(&bundle, &latest.bundle)?;
+        let needs = self.needs(&bundle, &ids, request)?;
+        Ok((reader, Glance { key, latest, bundle, roles, ids, preflight, needs }))
+    }
+
+    /// What the packages of a bundle that are not there yet take on the disk.
+    fn needs(
+        &self,
+        bundle: &Bundle,
+        ids: &BTreeSet<PackageId>,
+        request: &Install,
+    ) -> Result<Needs, InstallError> {
+        let mut needs = Needs::default();
+        for id in ids {
+            if let Some((_, file)) = bundle.archive(id)
+                && !self.store.contains(id)?
+            {
+                let unpacked = bundle.unpacked.get(id).map(|known| (known.bytes, known.entries));
+                needs.add(file.size, unpacked, request.repository.is_remote());
+            }
+        }
+        Ok(needs)
     }
 
     /// The key that must have signed everything.

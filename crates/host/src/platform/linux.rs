@@ -147,3 +147,34 @@ pub(crate) fn runs_in_unit(unit: &str) -> bool {
     let groups = fs_err::read_to_string("/proc/self/cgroup").unwrap_or_default();
     groups.lines().any(|line| line.split('/').any(|part| part == unit))
 }
+
+/// The room on a file system for who is not root.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Space {
+    pub(crate) free_bytes: u64,
+    /// How many files can be made; `None`: as many as there is room for.
+    pub(crate) free_entries: Option<u64>,
+}
+
+/// The room on the file system of a folder.
+pub(crate) fn space(folder: &Utf8Path) -> io::Result<Space> {
+    let found = rustix::fs::statvfs(folder.as_str()).map_err(|error| {
+        let error = io::Error::from(error);
+        io::Error::new(error.kind(), format!("cannot tell the room at `{folder}`: {error}"))
+    })?;
+    let free_entries = (found.f_files > 0).then_some(found.f_favail);
+    Ok(Space { free_bytes: found.f_bavail.saturating_mul(found.f_frsize), free_entries })
+}
+
+/// Whether the file system tells the types of files in a folder; `None`: there is nothing in it to
+/// tell of.
+pub(crate) fn tells_types(folder: &Utf8Path) -> Option<bool> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat(CWD, folder.as_str(), flags, Mode::empty()).ok()?;
+    let entries = rustix::fs::Dir::read_from(&opened).ok()?;
+    let mut others = entries.flatten().filter(|entry| {
+        // These two are folders whatever is written down.
+        !matches!(entry.file_name().to_bytes(), b"." | b"..")
+    });
+    others.next().map(|entry| entry.file_type() != rustix::fs::FileType::Unknown)
+}

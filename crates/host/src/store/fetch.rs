@@ -125,8 +125,18 @@ impl Repository {
     }
 
     /// The address without secrets.
-    fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         download::redacted(&self.base)
+    }
+
+    /// The name of the machine that it is on; nothing if that is this one, or an address.
+    pub(crate) fn server(&self) -> Option<String> {
+        self.base.domain().map(str::to_owned)
+    }
+
+    /// Whether packages come over a network, and lie on the disk twice for a while.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.base.scheme() != "file"
     }
 
     /// Reads a small file.

@@ -56,6 +56,7 @@ impl Scene {
             allow_older: false,
             allow_expired: false,
             upgrade: None,
+            preflight: None,
         }
     }
 

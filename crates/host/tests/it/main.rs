@@ -18,6 +18,7 @@ mod install;
 mod late;
 mod machine;
 mod plan;
+mod preflight;
 mod processes;
 mod publisher;
 mod secrets;

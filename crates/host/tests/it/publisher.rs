@@ -7,6 +7,7 @@ use package::archive;
 use package::bundle::{self, BUNDLE, Bundle, BundleFile, LATEST, Latest, OperatingSystem};
 use package::distribution::Distribution;
 use package::manifest::Mode;
+use package::preflight::PREFLIGHT;
 use package::secret::{RoleKey, SecretFile, Secrets};
 use package::sign::{KeyPair, SecretKey};
 use package::{PackageId, Sha256};
@@ -20,6 +21,8 @@ pub(crate) struct Publisher {
     pub(crate) role_key: RoleKey,
     /// What will be published.
     pub(crate) bundle: Bundle,
+    /// What machines must be, as a tree says it.
+    pub(crate) preflight: Option<String>,
     secret: SecretKey,
 }
 
@@ -32,6 +35,7 @@ impl Publisher {
             role_key: RoleKey::generate(),
             bundle: Bundle::new(Distribution::default(), "configuration".to_owned()),
             secret: SecretKey::parse(&pair.secret, None).unwrap(),
+            preflight: None,
         }
     }
 
@@ -80,13 +84,29 @@ impl Publisher {
 
     /// Publishes the bundle under the next number.
     pub(crate) fn publish(&self, sequence: u64, expires: Option<&str>) -> Sha256 {
-        let bytes = self.bundle.to_json();
+        let mut bundle = self.bundle.clone();
+        let preflight = self.preflight.as_ref().map(|text| self.declared(text));
+        if let Some(content) = &preflight {
+            let file = BundleFile { size: content.len() as u64, sha256: Sha256::of(content) };
+            bundle.files.insert(PREFLIGHT.parse().unwrap(), file);
+        }
+        let bytes = bundle.to_json();
         let id = Bundle::id(&bytes);
         self.sign(&format!("{}/{BUNDLE}", Bundle::folder(&id)), BUNDLE, &bytes);
+        if let Some(content) = &preflight {
+            self.put(&format!("{}/{PREFLIGHT}", Bundle::folder(&id)), content);
+        }
         let expires = expires.map(|time| time.parse().unwrap());
         let latest = Latest::new(&self.bundle.distribution, sequence, id, expires);
         self.sign(LATEST, LATEST, &latest.to_json());
         id
+    }
+
+    fn declared(&self, text: &str) -> Vec<u8> {
+        let of_roles = self.bundle.packages.values().flat_map(BTreeMap::keys);
+        let read =
+            package::preflight::read("preflight.yaml".into(), text, &of_roles.cloned().collect());
+        read.unwrap_or_else(|found| panic!("{found:?}")).to_json()
     }
 
     fn sign(&self, path: &str, name: &str, content: &[u8]) {

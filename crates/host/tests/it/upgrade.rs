@@ -7,7 +7,7 @@ use crate::install::Scene;
 /// A publication with this version, which packages tell as a bundle's metadata does.
 fn publish(scene: &mut Scene, version: &str, sequence: u64, upgrade_from: &[&str]) {
     let bundle = &mut scene.publisher.bundle;
-    bundle.distribution.version = version.to_owned();
+    version.clone_into(&mut bundle.distribution.version);
     bundle.distribution.upgrade_from = upgrade_from.iter().map(|&from| from.to_owned()).collect();
     let of_roles = bundle.packages.values_mut().flat_map(|all| all.values_mut());
     of_roles.for_each(|ids| ids.retain(|id| id.name().as_str() != "dcos-metadata"));

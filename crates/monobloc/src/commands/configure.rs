@@ -8,6 +8,7 @@ use config::bundle::{BundleError, Collected, Genconf, Job, Published, Release, S
 use config::door::{self, Door, Doors, Written};
 use jiff::Timestamp;
 use package::artifact::DEFAULT_VARIANT;
+use package::preflight::Preflight;
 use package::sign::SignatureError;
 use serde_json::{Value, json};
 
@@ -117,6 +118,7 @@ pub(crate) fn run(
         .definition
         .render(&resolution)
         .map_err(|found| Failure::mistakes_in("the configuration that the tree declares", found))?;
+    let preflight = preflight(&declared, &resolution)?;
     let bootstrap_url = resolution.known("bootstrap_url").and_then(|known| known.value.as_str());
     for door in &arguments.doors {
         door::check_address(*door, bootstrap_url)
@@ -143,6 +145,7 @@ pub(crate) fn run(
         definition: &declared.definition,
         resolution: &resolution,
         files,
+        preflight,
         release: &release,
         signer: &signer,
         expires: arguments.expires,
@@ -179,6 +182,17 @@ struct Made {
 fn doors() -> impl TypedValueParser<Value = Door> {
     let names = Door::ALL.map(|door| PossibleValue::new(door.name()).help(door.describe()));
     PossibleValuesParser::new(names).try_map(|name| name.parse::<Door>())
+}
+
+/// What the tree asks of machines, or what is wrong with it.
+pub(crate) fn preflight(
+    declared: &Declared,
+    resolution: &config::Resolution,
+) -> Result<Option<Preflight>, Failure> {
+    declared
+        .definition
+        .preflight(resolution)
+        .map_err(|found| Failure::mistakes_in("`config/preflight.yaml` of the tree", found))
 }
 
 fn parse_time(text: &str) -> Result<Timestamp, String> {

@@ -79,7 +79,7 @@ fn an_install_says_what_it_does_and_the_next_one_that_nothing_is_left_to_do() {
     have secrets-master--setup_HASH
     ");
     assert_eq!(env.read("opt/etc/password"), SECRET);
-    let said = install(&env, &["--json"]);
+    let said = install(&env, &["--json", "--disable-preflight"]);
     assert_snapshot!(said, @r#"
     exit: 0
     --- stdout
@@ -92,6 +92,7 @@ fn an_install_says_what_it_does_and_the_next_one_that_nothing_is_left_to_do() {
         "master"
       ],
       "changed": false,
+      "preflight": null,
       "plan": {
         "format": 1,
         "base": {
@@ -121,6 +122,7 @@ fn an_install_says_what_it_does_and_the_next_one_that_nothing_is_left_to_do() {
     have app--1
     have base--1
     have secrets-master--setup_HASH
+    preflight is disabled: nobody looks at what this machine is
     "#);
 }
 

@@ -16,6 +16,7 @@ mod mistakes;
 mod mkpanda;
 mod package;
 mod pkgpanda;
+mod preflight;
 #[path = "../../../host/tests/it/publisher.rs"]
 mod publisher;
 mod serve;

@@ -6,6 +6,7 @@
 
 mod audit;
 mod power;
+mod preflight;
 #[path = "../../../host/tests/it/publisher.rs"]
 mod publisher;
 mod removal;
@@ -53,6 +54,7 @@ on_releases! {
     power_cuts_during_a_rollback = crate::power::cuts_during_a_rollback;
     what_was_changed_is_named_and_put_right = crate::audit::what_was_changed_is_named_and_put_right;
     a_service_reads_its_secret_and_nobody_else_does = crate::secrets::a_service_reads_its_secret_and_nobody_else_does;
+    a_busy_port_stops_an_install_and_leaves_nothing_behind = crate::preflight::a_busy_port_stops_an_install_and_leaves_nothing_behind;
     after_purge_the_host_is_what_it_was = crate::removal::after_purge_the_host_is_what_it_was;
     uninstall_keeps_state_and_its_users = crate::removal::uninstall_keeps_state_and_its_users;
 }

@@ -152,7 +152,7 @@ fn old_kernel() -> Vec<u8> {
     const RETURN: u16 = 0x06;
     const X86_64: u32 = 0xc000_003e;
     const ALLOW: u32 = 0x7fff_0000;
-    const NO_SUCH_CALL: u32 = 0x0005_0000 | 38;
+    const NO_SUCH_CALL: u32 = 0x0005_0000 + 38;
     let program = [
         (LOAD, 0, 0, 4),
         (JUMP_IF_EQUAL, 0, 2, X86_64),

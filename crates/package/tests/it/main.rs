@@ -6,6 +6,7 @@ mod active;
 mod artifact;
 mod hostile;
 mod pack;
+mod preflight;
 mod unpack;
 
 use camino::{Utf8Path, Utf8PathBuf};

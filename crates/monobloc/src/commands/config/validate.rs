@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{FileArgs, load};
+use crate::commands::configure::preflight;
 use crate::failure::{Failure, Outcome};
 use crate::render::Output;
 
@@ -27,9 +28,12 @@ pub(super) fn run(arguments: &ValidateArgs, output: &Output) -> Result<Outcome, 
 
 /// Says all that is wrong with the file.
 pub(crate) fn check(arguments: &FileArgs, output: &Output) -> Result<Outcome, Failure> {
-    let (_, resolution) = load(arguments)?;
+    let (declared, resolution) = load(arguments)?;
     let file = &arguments.config;
     let is_ok = resolution.is_ok();
+    if is_ok {
+        preflight(&declared, &resolution)?;
+    }
     if output.is_json() {
         output.json(&status(&resolution))?;
         return Ok(if is_ok { Outcome::Done } else { Outcome::Failed });

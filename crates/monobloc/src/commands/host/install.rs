@@ -13,7 +13,8 @@ use package::secret::{RoleKey, SecretError};
 use package::sign::PublicKey;
 use serde_json::json;
 
-use super::{Call, failure, read_key};
+use super::preflight::MachineArgs;
+use super::{Call, failure, preflight, read_key};
 use crate::failure::{Failure, Outcome};
 
 /// The largest key file that is read.
@@ -41,6 +42,14 @@ pub(super) struct InstallArgs {
     /// The key of the publisher: a file, or the key itself; needed the first time
     #[arg(long, value_name = "FILE|KEY")]
     public_key: Option<String>,
+
+    /// Do not look at whether this machine can be what it shall become
+    #[arg(short = 'd', long, conflicts_with = "preflight_only")]
+    disable_preflight: bool,
+
+    /// Look at that, and end
+    #[arg(short = 'p', long)]
+    preflight_only: bool,
 }
 
 /// Make this host what the latest published bundle says, if it is well and has the right version
@@ -84,6 +93,9 @@ struct SourceArgs {
     /// Take a publication that has expired
     #[arg(long)]
     allow_expired: bool,
+
+    #[command(flatten)]
+    machine: MachineArgs,
 }
 
 pub(super) fn run(call: &Call<'_>, arguments: &InstallArgs) -> Result<Outcome, Failure> {
@@ -92,7 +104,26 @@ pub(super) fn run(call: &Call<'_>, arguments: &InstallArgs) -> Result<Outcome, F
     if let Some(key) = read_key(arguments.public_key.as_deref())? {
         request.key = Some(key);
     }
-    carry_out(call, &request, "install")
+    let facts = arguments.source.machine.facts(call)?;
+    if arguments.preflight_only {
+        let job = call.job("install", "");
+        let report = call.host.preflight(Some(&request), &request.roles, &facts, &job);
+        let report = report.map_err(|error| refused(call, &error))?;
+        if call.output.is_json() {
+            call.output.json(&preflight::document(&report, &[]))?;
+        } else {
+            preflight::tell(call, &report)?;
+        }
+        return Ok(if report.is_good() { Outcome::Done } else { Outcome::Failed });
+    }
+    let mut reason = "";
+    if arguments.disable_preflight {
+        reason = "preflight was disabled";
+        call.output.note("preflight is disabled: nobody looks at what this machine is");
+    } else {
+        request.preflight = Some(facts);
+    }
+    carry_out(call, &request, "install", reason)
 }
 
 pub(super) fn upgrade(call: &Call<'_>, arguments: &UpgradeArgs) -> Result<Outcome, Failure> {
@@ -100,26 +131,21 @@ pub(super) fn upgrade(call: &Call<'_>, arguments: &UpgradeArgs) -> Result<Outcom
         from_version: arguments.from_version.clone(),
         skip_checks: arguments.skip_checks,
     };
-    let request = Install { upgrade: Some(upgrade), ..arguments.source.request(call)? };
-    carry_out(call, &request, "upgrade")
+    let preflight = Some(arguments.source.machine.facts(call)?);
+    let request = arguments.source.request(call)?;
+    let request = Install { upgrade: Some(upgrade), preflight, ..request };
+    carry_out(call, &request, "upgrade", "")
 }
 
 impl SourceArgs {
     /// What to install, for the roles that the host has.
     fn request(&self, call: &Call<'_>) -> Result<Install, Failure> {
-        let here = call.context.absolute(".".into())?;
         let own = call.context.artifact().map(Utf8Path::as_str);
         let Some(from) = self.from.as_deref().or(own) else {
             return Err(Failure::usage("nothing says where the bundle is")
                 .hint("name the place: `--from URL|FOLDER|FILE`"));
         };
-        let repository = Repository::open(from, &here).map_err(|error| match error {
-            OpenError::Place(error) => Failure::usage(error.to_string()),
-            OpenError::NotConfigured(_) => {
-                Failure::of(&error).hint("`monobloc configure --for file` makes one that is")
-            }
-            OpenError::Artifact(error) => Failure::of(&error),
-        })?;
+        let repository = repository(call, from)?;
         // Who runs a file trusts it, with the key in it.
         let key = repository.own_key().filter(|_| self.from.is_none()).map(PublicKey::parse);
         Ok(Install {
@@ -129,14 +155,38 @@ impl SourceArgs {
             role_keys: role_keys(&self.key_files)?,
             allow_older: self.allow_older,
             allow_expired: self.allow_expired,
+            preflight: None,
             upgrade: None,
         })
     }
 }
 
-fn carry_out(call: &Call<'_>, request: &Install, command: &str) -> Result<Outcome, Failure> {
-    let job = call.job(command, "");
-    let installed = call.host.install(request, &job).map_err(|error| refused(&error))?;
+/// The place that somebody names.
+pub(super) fn repository(call: &Call<'_>, from: &str) -> Result<Repository, Failure> {
+    let here = call.context.absolute(".".into())?;
+    Repository::open(from, &here).map_err(|error| match error {
+        OpenError::Place(error) => Failure::usage(error.to_string()),
+        OpenError::NotConfigured(_) => {
+            Failure::of(&error).hint("`monobloc configure --for file` makes one that is")
+        }
+        OpenError::Artifact(error) => Failure::of(&error),
+    })
+}
+
+fn carry_out(
+    call: &Call<'_>,
+    request: &Install,
+    command: &str,
+    reason: &str,
+) -> Result<Outcome, Failure> {
+    let job = call.job(command, reason);
+    let installed = match call.host.install(request, &job) {
+        Err(InstallError::Preflight(report)) if call.output.is_json() => {
+            call.output.json(&preflight::document(&report, &[]))?;
+            return Ok(Outcome::Failed);
+        }
+        installed => installed.map_err(|error| refused(call, &error))?,
+    };
     call.progress.finish();
     let (latest, plan) = (&installed.latest, &installed.plan);
     if call.output.is_json() {
@@ -147,6 +197,7 @@ fn carry_out(call: &Call<'_>, request: &Install, command: &str) -> Result<Outcom
             "publication": latest.sequence,
             "roles": installed.roles,
             "changed": !plan.is_empty(),
+            "preflight": installed.preflight.as_ref().map(|report| &report.findings),
             "plan": plan,
         }))?;
         return Ok(Outcome::Done);
@@ -178,8 +229,13 @@ fn role_keys(files: &[Utf8PathBuf]) -> Result<Vec<RoleKey>, Failure> {
 }
 
 /// What went wrong, with what to do about it.
-fn refused(error: &InstallError) -> Failure {
+pub(super) fn refused(call: &Call<'_>, error: &InstallError) -> Failure {
     let hint = match error {
+        InstallError::Preflight(report) => {
+            call.progress.finish();
+            drop(preflight::tell(call, report));
+            "nothing of this host was changed; `--disable-preflight` installs nevertheless"
+        }
         InstallError::Host(error) => return failure(error),
         InstallError::NoKey => "name the file with the publisher's key: `--public-key FILE`",
         InstallError::OtherKey { .. } => {

@@ -5,6 +5,7 @@ mod check;
 mod generations;
 mod history;
 mod install;
+mod preflight;
 mod serve;
 mod setup;
 mod store;
@@ -82,6 +83,7 @@ pub(crate) struct ServiceArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum HostCommand {
+    Preflight(preflight::PreflightArgs),
     Install(install::InstallArgs),
     Upgrade(install::UpgradeArgs),
     Add(store::AddArgs),
@@ -116,6 +118,7 @@ pub(crate) fn run(
     let progress = HostProgress::new(context, output);
     let call = Call { context, host, progress: &progress, output };
     let result = match &arguments.command {
+        HostCommand::Preflight(arguments) => preflight::run(&call, arguments),
         HostCommand::Install(arguments) => install::run(&call, arguments),
         HostCommand::Upgrade(arguments) => install::upgrade(&call, arguments),
         HostCommand::Add(arguments) => store::add(&call, arguments),

@@ -1,7 +1,7 @@
 //! Time spans and sizes: a number with a unit.
 
 /// Seconds by unit, the reference's long names included.
-pub(crate) const DURATIONS: [(&[&str], f64); 8] = [
+pub const DURATIONS: [(&[&str], f64); 8] = [
     (&["ns", "nsecs"], 1e-9),
     (&["us", "µs", "usecs"], 1e-6),
     (&["ms", "msecs"], 1e-3),
@@ -16,7 +16,7 @@ pub(crate) const DURATIONS: [(&[&str], f64); 8] = [
 const SECONDS_MAX: f64 = 3.2e10;
 
 /// Bytes by unit.
-pub(crate) const SIZES: [(&[&str], u64); 9] = [
+pub const SIZES: [(&[&str], u64); 9] = [
     (&["B"], 1),
     (&["KiB", "K"], 1 << 10),
     (&["MiB", "M"], 1 << 20),
@@ -29,7 +29,7 @@ pub(crate) const SIZES: [(&[&str], u64); 9] = [
 ];
 
 /// The seconds of a time span; a bare number counts seconds.
-pub(crate) fn seconds_of(text: &str) -> Option<f64> {
+pub fn seconds_of(text: &str) -> Option<f64> {
     let (number, unit) = split(text);
     let number = decimal(number)?;
     if unit.is_empty() {
@@ -40,7 +40,7 @@ pub(crate) fn seconds_of(text: &str) -> Option<f64> {
 }
 
 /// The bytes of a size; a bare number counts bytes.
-pub(crate) fn bytes_of(text: &str) -> Option<u64> {
+pub fn bytes_of(text: &str) -> Option<u64> {
     let (number, unit) = split(text);
     let number: u64 = number.parse().ok()?;
     if unit.is_empty() {
