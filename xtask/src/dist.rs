@@ -1,4 +1,5 @@
-//! `cargo xtask dist`: the program as it is put on hosts, static, in `target/dist/monobloc`.
+//! `cargo xtask dist`: the program as it is put on hosts, static, in `target/dist/monobloc`. With `--quick`
+//! it is one to test with: as static, made in a fraction of the time, larger and slower.
 //!
 //! The C library inside is musl: a static glibc still loads the host's name service modules and
 //! crashes in those of another version. Two ways lead there. The short one is rustup's musl target
@@ -23,15 +24,16 @@ const ZIG: [&str; 2] = ["ziglang==0.17.0", "cargo-zigbuild==0.24.0"];
 const PROGRAM: &str = "monobloc";
 
 /// Builds the program, checks that it is static and runs alone, and says what was made.
-pub(crate) fn dist(root: &Path, fallback: bool) -> anyhow::Result<()> {
+pub(crate) fn dist(root: &Path, fallback: bool, quick: bool) -> anyhow::Result<()> {
     let started = Instant::now();
+    let profile = if quick { "quick" } else { "release" };
     let built = if fallback {
-        by_zig(root)?
+        by_zig(root, profile)?
     } else if let Err(error) = prepare_rustup() {
         println!("dist: no {TARGET} through rustup: {error:#}");
-        by_zig(root)?
+        by_zig(root, profile)?
     } else {
-        by_rustup(root)?
+        by_rustup(root, profile)?
     };
     let folder = root.join("target/dist");
     let program = folder.join(PROGRAM);
@@ -59,22 +61,23 @@ fn prepare_rustup() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn by_rustup(root: &Path) -> anyhow::Result<PathBuf> {
+fn by_rustup(root: &Path, profile: &str) -> anyhow::Result<PathBuf> {
     println!("dist: {TARGET} through rustup");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let target = root.join("target");
     run(Command::new(cargo)
         .current_dir(root)
-        .args(["build", "--release", "--locked", "--package", PROGRAM, "--target", TARGET])
+        .args(["build", "--profile", profile, "--locked"])
+        .args(["--package", PROGRAM, "--target", TARGET])
         .arg("--target-dir")
         .arg(&target)
         .env(TARGET_CC, "musl-gcc")
         .env_remove("RUSTFLAGS")
         .env(TARGET_FLAGS, without_machine_paths(root)))?;
-    Ok(target.join(TARGET).join("release").join(PROGRAM))
+    Ok(target.join(TARGET).join(profile).join(PROGRAM))
 }
 
-fn by_zig(root: &Path) -> anyhow::Result<PathBuf> {
+fn by_zig(root: &Path, profile: &str) -> anyhow::Result<PathBuf> {
     println!("dist: {TARGET} with Debian's compiler and zig");
     install(&DEBIAN_RUST)?;
     let environment = zig(root)?;
@@ -84,7 +87,7 @@ fn by_zig(root: &Path) -> anyhow::Result<PathBuf> {
     let target = root.join("target/fallback");
     run(Command::new(environment.join("bin/cargo-zigbuild"))
         .current_dir(root)
-        .args(["zigbuild", "-Zbuild-std=std,panic_abort", "--release", "--locked"])
+        .args(["zigbuild", "-Zbuild-std=std,panic_abort", "--profile", profile, "--locked"])
         .args(["--package", PROGRAM, "--target", TARGET, "--target-dir"])
         .arg(&target)
         .env("PATH", path)
@@ -98,7 +101,7 @@ fn by_zig(root: &Path) -> anyhow::Result<PathBuf> {
         .env_remove("RUSTFLAGS")
         // The sysroot has no start files for the target: zig brings them.
         .env(TARGET_FLAGS, format!("-Clink-self-contained=no {}", without_machine_paths(root))))?;
-    Ok(target.join(TARGET).join("release").join(PROGRAM))
+    Ok(target.join(TARGET).join(profile).join(PROGRAM))
 }
 
 /// A Python environment that holds zig; made once.

@@ -23,6 +23,10 @@ enum Task {
         /// Build with Debian's compiler and zig even if rustup has the target
         #[arg(long)]
         fallback: bool,
+
+        /// One to test with, made in a fraction of the time
+        #[arg(long)]
+        quick: bool,
     },
 }
 
@@ -42,6 +46,6 @@ fn run(task: &Task) -> anyhow::Result<()> {
     let root = PathBuf::from(own).parent().context("xtask lies in the workspace")?.to_owned();
     match task {
         Task::Tidy => tidy::tidy(&root),
-        Task::Dist { fallback } => dist::dist(&root, *fallback),
+        Task::Dist { fallback, quick } => dist::dist(&root, *fallback, *quick),
     }
 }

@@ -195,6 +195,10 @@ fn an_unknown_door_is_wrong_use_and_help_lists_them() {
           --program <FILE>
               The program that hosts get; one in an artifact is used as it is [default: the one in
               `MONOBLOC_PROGRAM`, or this one]
+
+          --thin
+              Leave the packages in the artifact that is configured: `monobloc serve --artifact` serves
+              them from there, any other server cannot
     ");
 }
 

@@ -195,6 +195,7 @@ fn who_does_not_want_a_look_has_none_and_the_history_says_so() {
     assert_snapshot!(run(&env, &install), @"
     exit: 0
     --- stdout
+    installed: dcos 0 as master
     --- stderr
     preflight is disabled: nobody looks at what this machine is
     added app--1
@@ -213,6 +214,7 @@ fn warnings_are_told_before_packages_come() {
     assert_snapshot!(run(&env, &install), @"
     exit: 0
     --- stdout
+    installed: dcos 0 as slave
     --- stderr
     warning: preflight: swap: on: /dev/sda2
     warning: preflight: systemd: it runs, but does not tell its version
