@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 /// How often a path is looked up when something was renamed meanwhile, or it led nowhere: the publication
 /// that it led to may just have been removed.
 const ATTEMPTS: usize = 64;
-const ATTEMPTS_MISSING: usize = 2;
+const ATTEMPTS_MISSING: usize = 3;
 
 /// Opens `path` below `folder`, if it is there; links must not lead out of the folder.
 pub(crate) fn open_beneath(folder: &Utf8Path, path: &str) -> io::Result<Option<File>> {

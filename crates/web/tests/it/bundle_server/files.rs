@@ -1,0 +1,235 @@
+//! Which bytes are sent for which request.
+
+use std::collections::BTreeMap;
+
+use package::Sha256;
+use proptest::prelude::*;
+use web::bundle_server::{Container, Folder, Layer, Slice};
+
+use super::{PATIENT, Served, Server, link, noise};
+
+#[test]
+fn a_file_is_sent_with_what_tells_it_from_others() {
+    let served = Served::with(&[("latest.json", b"{}"), ("packages/a/a--1.tar.zst", b"archive")]);
+    let server = served.start();
+    let latest = server.get("/latest.json");
+    assert_eq!((latest.status, latest.text()), (200, "{}"));
+    assert_eq!(latest.header("content-type"), "application/json");
+    assert_eq!(latest.header("cache-control"), "no-cache");
+    assert!(latest.header("last-modified").ends_with(" GMT"), "{}", latest.head);
+    let package = server.get("/packages/a/a--1.tar.zst?token=secret");
+    assert_eq!((package.status, package.text()), (200, "archive"));
+    assert_eq!(package.header("content-type"), "application/octet-stream");
+    assert_eq!(package.header("cache-control"), "public, max-age=31536000, immutable");
+    assert_ne!(package.header("etag"), latest.header("etag"));
+    let head = server.connect().ask("HEAD", "/latest.json", "Range: bytes=0-0\r\n");
+    assert_eq!((head.status, head.header("content-length")), (200, "2"));
+    assert_eq!(head.header("etag"), latest.header("etag"));
+    server.stop();
+}
+
+#[test]
+fn what_a_client_has_is_not_sent_again() {
+    let served = Served::with(&[("latest.json", b"old"), ("packages/a", b"archive")]);
+    let server = served.start();
+    let mut client = server.connect();
+    let first = client.get("/latest.json", "");
+    let (etag, time) = (first.header("etag").to_owned(), first.header("last-modified").to_owned());
+    for headers in [
+        format!("If-None-Match: {etag}\r\n"),
+        format!("If-None-Match: \"x\", W/{etag}\r\n"),
+        format!("If-None-Match: \"x\"\r\nIf-None-Match: {etag}\r\n"),
+        "If-None-Match: *\r\n".to_owned(),
+        format!("If-None-Match: {etag}\r\nRange: bytes=0-0\r\n"),
+    ] {
+        let again = client.get("/latest.json", &headers);
+        assert_eq!((again.status, again.header("etag")), (304, etag.as_str()), "{headers}");
+    }
+    // Two publications can be of one second.
+    let by_time = format!("If-Modified-Since: {time}\r\n");
+    assert_eq!(client.get("/latest.json", &by_time).status, 200);
+    let time = client.get("/packages/a", "").header("last-modified").to_owned();
+    let by_time = format!("If-Modified-Since: {time}\r\n");
+    assert_eq!(client.get("/packages/a", &by_time).status, 304);
+    let both = format!("{by_time}If-None-Match: \"x\"\r\n");
+    assert_eq!(client.get("/packages/a", &both).status, 200);
+    assert_eq!(client.get("/latest.json", "If-Match: \"x\"\r\n").status, 412);
+    assert_eq!(client.get("/latest.json", &format!("If-Match: {etag}\r\n")).status, 200);
+    package::durable::write(&served.folder.join("latest.json"), b"new").unwrap();
+    let changed = client.get("/latest.json", &format!("If-None-Match: {etag}\r\n"));
+    assert_eq!((changed.status, changed.text()), (200, "new"));
+    let of_the_old = format!("If-Range: {etag}\r\nRange: bytes=0-0\r\n");
+    assert_eq!(client.get("/latest.json", &of_the_old).text(), "new");
+    let of_the_new = format!("If-Range: {}\r\nRange: bytes=0-0\r\n", changed.header("etag"));
+    assert_eq!(client.get("/latest.json", &of_the_new).text(), "n");
+    server.stop();
+}
+
+#[test]
+fn ranges_are_the_bytes_of_the_file() {
+    let content = noise(100_000);
+    let served = Served::with(&[("file", &content), ("empty", b"")]);
+    let server = served.start();
+    let mut client = server.connect();
+    let ranged = std::cell::RefCell::new(server.connect());
+    let check = |first: usize, last: usize| {
+        let part = ranged.borrow_mut().get("/file", &format!("Range: bytes={first}-{last}\r\n"));
+        let last = last.min(content.len() - 1);
+        assert_eq!(part.status, 206);
+        assert_eq!(part.header("content-range"), format!("bytes {first}-{last}/100000"));
+        assert!(part.body == content[first..=last], "{first}-{last}");
+    };
+    let config = ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() };
+    let mut runner = proptest::test_runner::TestRunner::new(config);
+    runner
+        .run(&(0..100_000_usize, 0..100_000_usize), |(first, more)| {
+            check(first, first + more);
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(client.get("/file", "Range: bytes=-7\r\n").body, content[99_993..]);
+    assert_eq!(client.get("/file", "Range: bytes=1-2,4-5\r\n").body, content);
+    let none = client.get("/file", "Range: bytes=100000-\r\n");
+    assert_eq!((none.status, none.header("content-range")), (416, "bytes */100000"));
+    assert_eq!(client.get("/empty", "Range: bytes=0-\r\n").status, 416);
+    assert_eq!(client.get("/empty", "").status, 200);
+    server.stop();
+}
+
+#[test]
+fn nothing_outside_the_folder_and_no_folder_is_sent() {
+    let served = Served::with(&[("a/b", b"b"), (".hidden", b"h"), ("a/.tmp-1/x", b"x")]);
+    fs_err::write(served.top.join("secret"), "secret").unwrap();
+    link("../secret", &served.folder.join("out"));
+    link("..", &served.folder.join("up"));
+    link(served.top.join("secret").as_str(), &served.folder.join("absolute"));
+    link("a/b", &served.folder.join("in"));
+    link("a", &served.folder.join("folder"));
+    let server = served.start();
+    let mut client = server.connect();
+    assert_eq!(client.get("/in", "").text(), "b");
+    assert_eq!(client.get("/folder/b", "").text(), "b");
+    assert_eq!(client.get("/%61/%62", "").text(), "b");
+    assert_eq!(client.get("http://user:password@host/a/b", "").text(), "b");
+    for path in [
+        "/",
+        "/a",
+        "/a/",
+        "//a/b",
+        "/a//b",
+        "/a/b/",
+        "/a/b/c",
+        "/out",
+        "/up/secret",
+        "/absolute",
+        "/..",
+        "/../secret",
+        "/a/../../secret",
+        "/%2e%2e/secret",
+        "/a%2fb",
+        "/..%2fsecret",
+        "/.hidden",
+        "/a/.tmp-1/x",
+        "/%2ehidden",
+        "/a/b%00",
+        "/%ff",
+        "/nothing",
+        "*",
+        "/./a/b",
+        "/a/b%0d%0a",
+    ] {
+        let reply = client.get(path, "");
+        assert_eq!((reply.status, reply.text()), (404, "there is no such file\n"), "{path}");
+    }
+    for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "PROPFIND"] {
+        let refused = client.ask(method, "/a/b", "");
+        assert_eq!((refused.status, refused.header("allow")), (405, "GET, HEAD"), "{method}");
+    }
+    server.stop();
+}
+
+#[test]
+fn a_pipe_in_the_folder_holds_nobody_up() {
+    let served = Served::with(&[("file", b"x")]);
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        served.folder.join("pipe").as_std_path(),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR,
+        0,
+    )
+    .unwrap();
+    let server = served.start();
+    assert_eq!(server.get("/pipe").status, 404);
+    server.stop();
+}
+
+#[test]
+fn files_inside_a_larger_one_are_sent_from_where_they_lie() {
+    let served = Served::with(&[("latest.json", b"folder"), ("packages/a/a--1.tar.zst", b"first")]);
+    let (before, one, two) = (noise(1000), noise(70_000), b"two".to_vec());
+    let file = served.top.join("artifact");
+    fs_err::write(&file, [before.as_slice(), &one, &two].concat()).unwrap();
+    let slice = |offset, content: &[u8]| Slice {
+        offset,
+        size: content.len() as u64,
+        sha256: Sha256::of(content),
+    };
+    let slices = BTreeMap::from([
+        ("packages/a/a--1.tar.zst".to_owned(), slice(0, &before)),
+        ("packages/b/b--1.tar.zst".to_owned(), slice(1000, &one)),
+        ("packages/c/c--1.tar.zst".to_owned(), slice(71_000, &two)),
+    ]);
+    let layers: Vec<Box<dyn Layer>> = vec![
+        Box::new(Folder::new(&served.folder)),
+        Box::new(Container::open(&file, slices).unwrap()),
+    ];
+    let server = Server::start(layers, PATIENT, None);
+    // Whatever happens to its name.
+    fs_err::remove_file(&file).unwrap();
+    assert_eq!(server.get("/latest.json").text(), "folder");
+    assert_eq!(server.get("/packages/a/a--1.tar.zst").text(), "first");
+    let whole = server.get("/packages/b/b--1.tar.zst");
+    assert!(whole.body == one);
+    assert_eq!(whole.header("etag"), format!("\"{}\"", Sha256::of(&one)));
+    let mut client = server.connect();
+    let part = client.get("/packages/b/b--1.tar.zst", "Range: bytes=69990-\r\n");
+    assert_eq!(part.body, one[69_990..]);
+    assert_eq!(client.get("/packages/c/c--1.tar.zst", "Range: bytes=-9\r\n").text(), "two");
+    assert_eq!(client.get("/packages/d", "").status, 404);
+    server.stop();
+}
+
+#[test]
+fn figures_and_health_are_told_and_hide_no_file() {
+    let served = Served::with(&[("file", b"12345")]);
+    let server = served.start();
+    server.get("/file");
+    server.get("/nothing");
+    server.connect().ask("BREW", "/file", "");
+    for _ in 0..3 {
+        server.ended();
+    }
+    let page = server.get("/metrics");
+    assert_eq!(page.header("cache-control"), "no-store");
+    for line in [
+        r#"monobloc_serve_requests_total{method="GET",status="2xx"} 1"#,
+        r#"monobloc_serve_requests_total{method="GET",status="4xx"} 1"#,
+        r#"monobloc_serve_requests_total{method="other",status="4xx"} 1"#,
+        "monobloc_serve_request_duration_seconds_count 3",
+        "# TYPE monobloc_serve_connections gauge",
+        "# TYPE monobloc_serve_start_time_seconds gauge",
+        "# TYPE monobloc_serve_sent_bytes counter",
+    ] {
+        assert!(page.text().contains(line), "{line} is not in\n{}", page.text());
+    }
+    assert_eq!(server.get("/healthz").text(), "ok\n");
+    served.write("metrics", b"a file");
+    assert_eq!(server.get("/metrics").text(), "a file");
+    fs_err::rename(&served.folder, served.top.join("away")).unwrap();
+    assert_eq!(server.get("/healthz").status, 503);
+    assert_eq!(server.get("/file").status, 404);
+    fs_err::rename(served.top.join("away"), &served.folder).unwrap();
+    assert_eq!(server.get("/file").status, 200);
+    server.stop();
+}
