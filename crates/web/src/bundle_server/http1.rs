@@ -13,7 +13,7 @@ use http::{Request, Response, StatusCode, Version};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::timeout;
 
-use super::access::{Running, Shared};
+use super::access::Shared;
 use super::head::Head;
 use super::server::{Limits, Stop};
 use super::site::{Content, text};
@@ -165,12 +165,14 @@ impl<W: Wire> Connection<W> {
     async fn refuse(&mut self, status: StatusCode) -> io::Result<()> {
         let reason = status.canonical_reason().unwrap_or_default().to_lowercase();
         let response = text(status, format!("{reason}\n"));
-        let _running: Running = self.shared.watch(&unreadable(), self.client, &response);
+        let mut running = self.shared.watch(&unreadable(), self.client, &response);
         let mut bytes = head_of(&response, Version::HTTP_11, false);
         if let Content::Text(text) = response.body() {
             bytes.extend_from_slice(text);
         }
-        self.wire.send(&bytes, false, self.limits.stall).await
+        self.wire.send(&bytes, false, self.limits.stall).await?;
+        running.sent(response.body().length());
+        Ok(())
     }
 
     /// Reads what the client still sends, for a while.

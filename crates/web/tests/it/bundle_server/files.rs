@@ -6,12 +6,12 @@ use package::Sha256;
 use proptest::prelude::*;
 use web::bundle_server::{Container, Folder, Layer, Slice};
 
-use super::{PATIENT, Served, Server, link, noise};
+use super::{PATIENT, Place, Server, link, noise};
 
 #[test]
 fn a_file_is_sent_with_what_tells_it_from_others() {
-    let served = Served::with(&[("latest.json", b"{}"), ("packages/a/a--1.tar.zst", b"archive")]);
-    let server = served.start();
+    let place = Place::with(&[("latest.json", b"{}"), ("packages/a/a--1.tar.zst", b"archive")]);
+    let server = place.start();
     let latest = server.get("/latest.json");
     assert_eq!((latest.status, latest.text()), (200, "{}"));
     assert_eq!(latest.header("content-type"), "application/json");
@@ -30,8 +30,8 @@ fn a_file_is_sent_with_what_tells_it_from_others() {
 
 #[test]
 fn what_a_client_has_is_not_sent_again() {
-    let served = Served::with(&[("latest.json", b"old"), ("packages/a", b"archive")]);
-    let server = served.start();
+    let place = Place::with(&[("latest.json", b"old"), ("packages/a", b"archive")]);
+    let server = place.start();
     let mut client = server.connect();
     let first = client.get("/latest.json", "");
     let (etag, time) = (first.header("etag").to_owned(), first.header("last-modified").to_owned());
@@ -55,7 +55,7 @@ fn what_a_client_has_is_not_sent_again() {
     assert_eq!(client.get("/packages/a", &both).status, 200);
     assert_eq!(client.get("/latest.json", "If-Match: \"x\"\r\n").status, 412);
     assert_eq!(client.get("/latest.json", &format!("If-Match: {etag}\r\n")).status, 200);
-    package::durable::write(&served.folder.join("latest.json"), b"new").unwrap();
+    package::durable::write(&place.folder.join("latest.json"), b"new").unwrap();
     let changed = client.get("/latest.json", &format!("If-None-Match: {etag}\r\n"));
     assert_eq!((changed.status, changed.text()), (200, "new"));
     let of_the_old = format!("If-Range: {etag}\r\nRange: bytes=0-0\r\n");
@@ -68,8 +68,8 @@ fn what_a_client_has_is_not_sent_again() {
 #[test]
 fn ranges_are_the_bytes_of_the_file() {
     let content = noise(100_000);
-    let served = Served::with(&[("file", &content), ("empty", b"")]);
-    let server = served.start();
+    let place = Place::with(&[("file", &content), ("empty", b"")]);
+    let server = place.start();
     let mut client = server.connect();
     let ranged = std::cell::RefCell::new(server.connect());
     let check = |first: usize, last: usize| {
@@ -98,14 +98,14 @@ fn ranges_are_the_bytes_of_the_file() {
 
 #[test]
 fn nothing_outside_the_folder_and_no_folder_is_sent() {
-    let served = Served::with(&[("a/b", b"b"), (".hidden", b"h"), ("a/.tmp-1/x", b"x")]);
-    fs_err::write(served.top.join("secret"), "secret").unwrap();
-    link("../secret", &served.folder.join("out"));
-    link("..", &served.folder.join("up"));
-    link(served.top.join("secret").as_str(), &served.folder.join("absolute"));
-    link("a/b", &served.folder.join("in"));
-    link("a", &served.folder.join("folder"));
-    let server = served.start();
+    let place = Place::with(&[("a/b", b"b"), (".hidden", b"h"), ("a/.tmp-1/x", b"x")]);
+    fs_err::write(place.top.join("secret"), "secret").unwrap();
+    link("../secret", &place.folder.join("out"));
+    link("..", &place.folder.join("up"));
+    link(place.top.join("secret").as_str(), &place.folder.join("absolute"));
+    link("a/b", &place.folder.join("in"));
+    link("a", &place.folder.join("folder"));
+    let server = place.start();
     let mut client = server.connect();
     assert_eq!(client.get("/in", "").text(), "b");
     assert_eq!(client.get("/folder/b", "").text(), "b");
@@ -150,25 +150,25 @@ fn nothing_outside_the_folder_and_no_folder_is_sent() {
 
 #[test]
 fn a_pipe_in_the_folder_holds_nobody_up() {
-    let served = Served::with(&[("file", b"x")]);
+    let place = Place::with(&[("file", b"x")]);
     rustix::fs::mknodat(
         rustix::fs::CWD,
-        served.folder.join("pipe").as_std_path(),
+        place.folder.join("pipe").as_std_path(),
         rustix::fs::FileType::Fifo,
         rustix::fs::Mode::RUSR,
         0,
     )
     .unwrap();
-    let server = served.start();
+    let server = place.start();
     assert_eq!(server.get("/pipe").status, 404);
     server.stop();
 }
 
 #[test]
 fn files_inside_a_larger_one_are_sent_from_where_they_lie() {
-    let served = Served::with(&[("latest.json", b"folder"), ("packages/a/a--1.tar.zst", b"first")]);
+    let place = Place::with(&[("latest.json", b"folder"), ("packages/a/a--1.tar.zst", b"first")]);
     let (before, one, two) = (noise(1000), noise(70_000), b"two".to_vec());
-    let file = served.top.join("artifact");
+    let file = place.top.join("artifact");
     fs_err::write(&file, [before.as_slice(), &one, &two].concat()).unwrap();
     let slice = |offset, content: &[u8]| Slice {
         offset,
@@ -181,7 +181,7 @@ fn files_inside_a_larger_one_are_sent_from_where_they_lie() {
         ("packages/c/c--1.tar.zst".to_owned(), slice(71_000, &two)),
     ]);
     let layers: Vec<Box<dyn Layer>> = vec![
-        Box::new(Folder::new(&served.folder)),
+        Box::new(Folder::new(&place.folder)),
         Box::new(Container::open(&file, slices).unwrap()),
     ];
     let server = Server::start(layers, PATIENT, None);
@@ -202,8 +202,8 @@ fn files_inside_a_larger_one_are_sent_from_where_they_lie() {
 
 #[test]
 fn figures_and_health_are_told_and_hide_no_file() {
-    let served = Served::with(&[("file", b"12345")]);
-    let server = served.start();
+    let place = Place::with(&[("file", b"12345")]);
+    let server = place.start();
     server.get("/file");
     server.get("/nothing");
     server.connect().ask("BREW", "/file", "");
@@ -224,12 +224,12 @@ fn figures_and_health_are_told_and_hide_no_file() {
         assert!(page.text().contains(line), "{line} is not in\n{}", page.text());
     }
     assert_eq!(server.get("/healthz").text(), "ok\n");
-    served.write("metrics", b"a file");
+    place.write("metrics", b"a file");
     assert_eq!(server.get("/metrics").text(), "a file");
-    fs_err::rename(&served.folder, served.top.join("away")).unwrap();
+    fs_err::rename(&place.folder, place.top.join("away")).unwrap();
     assert_eq!(server.get("/healthz").status, 503);
     assert_eq!(server.get("/file").status, 404);
-    fs_err::rename(served.top.join("away"), &served.folder).unwrap();
+    fs_err::rename(place.top.join("away"), &place.folder).unwrap();
     assert_eq!(server.get("/file").status, 200);
     server.stop();
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use web::bundle_server::Limits;
 
-use super::{LARGE_BYTES, PATIENT, Served, noise};
+use super::{LARGE_BYTES, PATIENT, Place, noise};
 
 /// Short enough to wait for.
 const SOON: Duration = Duration::from_millis(50);
 
 #[test]
 fn a_client_that_takes_nothing_is_cut_off() {
-    let served = Served::with(&[("file", &noise(LARGE_BYTES))]);
-    let server = served.start_with(Limits { stall: SOON, ..PATIENT }, None);
+    let place = Place::with(&[("file", &noise(LARGE_BYTES))]);
+    let server = place.start_with(Limits { stall: SOON, ..PATIENT }, None);
     let mut client = server.connect();
     client.send("GET /file HTTP/1.1\r\nHost: x\r\n\r\n");
     let ended = server.ended();
@@ -24,8 +24,8 @@ fn a_client_that_takes_nothing_is_cut_off() {
 
 #[test]
 fn a_client_that_never_says_what_it_wants_is_told_so() {
-    let served = Served::new();
-    let server = served.start_with(Limits { head: SOON, ..PATIENT }, None);
+    let place = Place::new();
+    let server = place.start_with(Limits { head: SOON, ..PATIENT }, None);
     let mut silent = server.connect();
     assert!(silent.is_closed());
     let mut slow = server.connect();
@@ -36,8 +36,8 @@ fn a_client_that_never_says_what_it_wants_is_told_so() {
 
 #[test]
 fn an_idle_connection_is_closed() {
-    let served = Served::with(&[("file", b"x")]);
-    let server = served.start_with(Limits { idle: SOON, ..PATIENT }, None);
+    let place = Place::with(&[("file", b"x")]);
+    let server = place.start_with(Limits { idle: SOON, ..PATIENT }, None);
     let mut client = server.connect();
     assert_eq!(client.get("/file", "").status, 200);
     assert!(client.is_closed());
@@ -46,8 +46,8 @@ fn an_idle_connection_is_closed() {
 
 #[test]
 fn too_many_connections_wait_and_none_is_refused() {
-    let served = Served::with(&[("first", b"1"), ("second", b"2"), ("third", b"3")]);
-    let server = served.start_with(Limits { connections: 1, ..PATIENT }, None);
+    let place = Place::with(&[("first", b"1"), ("second", b"2"), ("third", b"3")]);
+    let server = place.start_with(Limits { connections: 1, ..PATIENT }, None);
     let mut one = server.connect();
     one.get("/first", "");
     let mut others: Vec<_> = (0..100).map(|_| server.connect()).collect();
@@ -75,8 +75,8 @@ fn wait_until_closed(server: &super::Server) {
 #[test]
 fn answers_that_have_begun_end_before_the_server_does() {
     let content = noise(LARGE_BYTES);
-    let served = Served::with(&[("file", &content)]);
-    let server = served.start();
+    let place = Place::with(&[("file", &content)]);
+    let server = place.start();
     let mut idle = server.connect();
     idle.get("/file", "Range: bytes=0-0\r\n");
     let mut busy = server.connect();
@@ -93,8 +93,8 @@ fn answers_that_have_begun_end_before_the_server_does() {
 
 #[test]
 fn answers_that_do_not_end_are_cut_off_when_the_server_stops() {
-    let served = Served::with(&[("file", &noise(LARGE_BYTES))]);
-    let server = served.start_with(Limits { stop: SOON, ..PATIENT }, None);
+    let place = Place::with(&[("file", &noise(LARGE_BYTES))]);
+    let server = place.start_with(Limits { stop: SOON, ..PATIENT }, None);
     let mut client = server.connect();
     client.send("GET /file HTTP/1.1\r\nHost: x\r\n\r\n");
     client.head();

@@ -28,13 +28,13 @@ const PATIENT: Limits = Limits {
 const LARGE_BYTES: usize = 64 << 20;
 
 /// A folder with something to serve, and a place beside it.
-struct Served {
+struct Place {
     _guard: tempfile::TempDir,
     top: Utf8PathBuf,
     folder: Utf8PathBuf,
 }
 
-impl Served {
+impl Place {
     fn new() -> Self {
         let guard = tempfile::tempdir().unwrap();
         let top = Utf8PathBuf::try_from(guard.path().canonicalize().unwrap()).unwrap();
@@ -44,11 +44,11 @@ impl Served {
     }
 
     fn with(files: &[(&str, &[u8])]) -> Self {
-        let served = Self::new();
+        let place = Self::new();
         for (path, content) in files {
-            served.write(path, content);
+            place.write(path, content);
         }
-        served
+        place
     }
 
     fn write(&self, path: &str, content: &[u8]) {
@@ -184,8 +184,9 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
-/// Bytes that differ at every place.
+/// Bytes that are others at every place, or nearly so: a large part of them is not to be had quickly.
 fn noise(length: usize) -> Vec<u8> {
+    const PART_BYTES: usize = 1_000_003;
     let mut state = 1_u64;
     let words = std::iter::repeat_with(|| {
         state ^= state << 13;
@@ -193,7 +194,10 @@ fn noise(length: usize) -> Vec<u8> {
         state ^= state << 17;
         state.to_le_bytes()
     });
-    words.flatten().take(length).collect()
+    let part: Vec<u8> = words.flatten().take(length.min(PART_BYTES)).collect();
+    let mut all = part.repeat(length / PART_BYTES + 1);
+    all.truncate(length);
+    all
 }
 
 fn link(target: &str, path: &Utf8Path) {

@@ -17,14 +17,14 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use web::bundle_server::{Limits, Tls};
 
-use super::{Client, LARGE_BYTES, PATIENT, Served, Server, noise};
+use super::{Client, LARGE_BYTES, PATIENT, Place, Server, noise};
 
 type Http2 = SendRequest<Empty<bytes::Bytes>>;
 
 #[test]
 fn requests_that_come_at_once_are_answered_in_order() {
-    let served = Served::with(&[("a", b"first"), ("b", b"second"), ("c", b"third")]);
-    let server = served.start();
+    let place = Place::with(&[("a", b"first"), ("b", b"second"), ("c", b"third")]);
+    let server = place.start();
     let mut client = server.connect();
     let ask = |method: &str, path: &str| format!("{method} {path} HTTP/1.1\r\nHost: x\r\n\r\n");
     let all = [ask("GET", "/a"), ask("HEAD", "/b"), ask("GET", "/no"), ask("GET", "/c")].concat();
@@ -43,8 +43,8 @@ fn requests_that_come_at_once_are_answered_in_order() {
 
 #[test]
 fn nothing_after_a_body_is_taken_for_a_request() {
-    let served = Served::with(&[("a", b"first")]);
-    let server = served.start();
+    let place = Place::with(&[("a", b"first")]);
+    let server = place.start();
     let hidden = "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n";
     for (request, status) in [
         (format!("GET /a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n12345{hidden}"), 200),
@@ -83,8 +83,8 @@ fn nothing_after_a_body_is_taken_for_a_request() {
 
 #[test]
 fn an_old_client_may_keep_its_connection() {
-    let served = Served::with(&[("a", b"first")]);
-    let server = served.start();
+    let place = Place::with(&[("a", b"first")]);
+    let server = place.start();
     let mut client = server.connect();
     for _ in 0..2 {
         client.send("GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
@@ -97,8 +97,8 @@ fn an_old_client_may_keep_its_connection() {
 
 #[test]
 fn whatever_a_client_sends_the_next_one_is_served() {
-    let served = Served::with(&[("a", b"first")]);
-    let server = served.start_with(Limits { head: Duration::from_millis(5), ..PATIENT }, None);
+    let place = Place::with(&[("a", b"first")]);
+    let server = place.start_with(Limits { head: Duration::from_millis(5), ..PATIENT }, None);
     let config = ProptestConfig { cases: 64, failure_persistence: None, ..Default::default() };
     let bytes = prop_oneof![
         proptest::collection::vec(any::<u8>(), 0..300),
@@ -123,8 +123,8 @@ fn whatever_a_client_sends_the_next_one_is_served() {
 
 #[test]
 fn the_log_has_no_secrets() {
-    let served = Served::with(&[("a", b"first")]);
-    let server = served.start();
+    let place = Place::with(&[("a", b"first")]);
+    let server = place.start();
     let mut client = server.connect();
     client.get("http://user:password@host/a?token=secret", "Authorization: Basic secret\r\n");
     let ended = server.ended();
@@ -135,8 +135,8 @@ fn the_log_has_no_secrets() {
     server.stop();
 }
 
-fn self_signed(served: &Served) -> Tls {
-    Tls::self_signed(&served.top.join("tls"), &["localhost".to_owned()]).unwrap()
+fn self_signed(place: &Place) -> Tls {
+    Tls::self_signed(&place.top.join("tls"), &["localhost".to_owned()]).unwrap()
 }
 
 /// A client that trusts the certificate of the server.
@@ -155,10 +155,10 @@ fn client_config(tls: &Tls, protocol: &[u8]) -> Arc<ClientConfig> {
 #[test]
 fn http_1_1_over_tls_has_the_same_answers() {
     let content = noise(3_000_000);
-    let served = Served::with(&[("file", &content), ("empty", b"")]);
-    let tls = self_signed(&served);
+    let place = Place::with(&[("file", &content), ("empty", b"")]);
+    let tls = self_signed(&place);
     let config = client_config(&tls, b"http/1.1");
-    let server = served.start_with(PATIENT, Some(tls));
+    let server = place.start_with(PATIENT, Some(tls));
     let name = ServerName::try_from("localhost").unwrap();
     let connection = ClientConnection::new(config, name).unwrap();
     let stream = TcpStream::connect(server.address).unwrap();
@@ -174,15 +174,15 @@ fn http_1_1_over_tls_has_the_same_answers() {
 #[test]
 fn a_certificate_is_made_once_and_only_its_owner_can_read_the_key() {
     use std::os::unix::fs::PermissionsExt as _;
-    let served = Served::new();
-    let (first, second) = (self_signed(&served), self_signed(&served));
+    let place = Place::new();
+    let (first, second) = (self_signed(&place), self_signed(&place));
     assert_eq!(first.fingerprint(), second.fingerprint());
     assert_eq!(first.fingerprint().len(), 32 * 3 - 1);
-    let key = served.top.join("tls/serve.key");
+    let key = place.top.join("tls/serve.key");
     assert_eq!(fs_err::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
     // One without the other is of no use.
     fs_err::remove_file(first.certificate()).unwrap();
-    assert_ne!(self_signed(&served).fingerprint(), first.fingerprint());
+    assert_ne!(self_signed(&place).fingerprint(), first.fingerprint());
     let wrong = Tls::load(&key, &key).unwrap_err();
     assert_eq!(wrong.to_string(), format!("`{key}` holds no certificate"));
 }
@@ -239,16 +239,16 @@ async fn ask_all(client: &mut Http2, content: &[u8]) {
 #[test]
 fn http_2_has_the_same_answers_with_prior_knowledge_and_over_tls() {
     let content = noise(3_000_000);
-    let served = Served::with(&[("file", &content), ("empty", b"")]);
-    let server = served.start();
+    let place = Place::with(&[("file", &content), ("empty", b"")]);
+    let server = place.start();
     block_on(async {
         ask_all(&mut http2(connect(&server).await).await, &content).await;
     });
     assert_eq!(server.ended().version, Version::HTTP_2);
     server.stop();
-    let tls = self_signed(&served);
+    let tls = self_signed(&place);
     let config = client_config(&tls, b"h2");
-    let server = served.start_with(PATIENT, Some(tls));
+    let server = place.start_with(PATIENT, Some(tls));
     block_on(async {
         let name = ServerName::try_from("localhost").unwrap();
         let stream = connect(&server).await;
@@ -262,8 +262,8 @@ fn http_2_has_the_same_answers_with_prior_knowledge_and_over_tls() {
 #[test]
 fn an_answer_over_http_2_ends_before_the_server_does() {
     let content = noise(LARGE_BYTES);
-    let served = Served::with(&[("file", &content)]);
-    let server = served.start();
+    let place = Place::with(&[("file", &content)]);
+    let server = place.start();
     block_on(async {
         let mut client = http2(connect(&server).await).await;
         let request = Request::get("http://localhost/file").body(Empty::new()).unwrap();
@@ -280,8 +280,8 @@ fn an_answer_over_http_2_ends_before_the_server_does() {
 #[test]
 fn a_client_of_http_2_that_takes_nothing_or_wants_nothing_is_cut_off() {
     let soon = Duration::from_millis(100);
-    let served = Served::with(&[("file", &noise(LARGE_BYTES))]);
-    let server = served.start_with(Limits { stall: soon, idle: soon, ..PATIENT }, None);
+    let place = Place::with(&[("file", &noise(LARGE_BYTES))]);
+    let server = place.start_with(Limits { stall: soon, idle: soon, ..PATIENT }, None);
     block_on(async {
         let mut client = http2(connect(&server).await).await;
         let request = Request::get("http://localhost/file").body(Empty::new()).unwrap();

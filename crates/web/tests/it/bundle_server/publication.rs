@@ -2,30 +2,30 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{LARGE_BYTES, Served, link};
+use super::{LARGE_BYTES, Place, link};
 
 const PUBLICATIONS: usize = 200;
 const CONTENT_BYTES: usize = 100_000;
 
 /// Publishes as `configure` does: a folder, one link renamed, and the one before removed.
-fn publish(served: &Served, number: usize) {
+fn publish(place: &Place, number: usize) {
     let content = vec![u8::try_from(number % 251).unwrap(); CONTENT_BYTES];
-    served.write(&format!("publications/{number}/latest.json"), &content);
-    let new = served.folder.join(".tmp-current");
+    place.write(&format!("publications/{number}/latest.json"), &content);
+    let new = place.folder.join(".tmp-current");
     link(&format!("publications/{number}"), &new);
-    fs_err::rename(new, served.folder.join("current")).unwrap();
+    fs_err::rename(new, place.folder.join("current")).unwrap();
     if number > 0 {
-        let old = served.folder.join(format!("publications/{}", number - 1));
+        let old = place.folder.join(format!("publications/{}", number - 1));
         fs_err::remove_dir_all(old).unwrap();
     }
 }
 
 #[test]
 fn a_publication_is_seen_at_once_and_whole() {
-    let served = Served::new();
-    publish(&served, 0);
-    link("current/latest.json", &served.folder.join("latest.json"));
-    let server = served.start();
+    let place = Place::new();
+    publish(&place, 0);
+    link("current/latest.json", &place.folder.join("latest.json"));
+    let server = place.start();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -40,7 +40,7 @@ fn a_publication_is_seen_at_once_and_whole() {
         }
         let mut client = server.connect();
         for number in 1..PUBLICATIONS {
-            publish(&served, number);
+            publish(&place, number);
             let reply = client.get("/latest.json", "");
             assert_eq!(usize::from(reply.body[0]), number % 251);
         }
@@ -52,12 +52,12 @@ fn a_publication_is_seen_at_once_and_whole() {
 #[test]
 fn an_answer_that_has_begun_is_of_one_file_though_its_name_is_gone() {
     let content = super::noise(LARGE_BYTES);
-    let served = Served::with(&[("packages/a", &content)]);
-    let server = served.start();
+    let place = Place::with(&[("packages/a", &content)]);
+    let server = place.start();
     let mut client = server.connect();
     client.send("GET /packages/a HTTP/1.1\r\nHost: x\r\n\r\n");
     let mut reply = client.head();
-    package::durable::write(&served.folder.join("packages/a"), b"another").unwrap();
+    package::durable::write(&place.folder.join("packages/a"), b"another").unwrap();
     client.body(&mut reply);
     assert!(reply.body == content);
     assert_eq!(client.get("/packages/a", "").text(), "another");
