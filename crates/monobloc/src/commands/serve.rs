@@ -5,8 +5,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use package::artifact::Artifact;
 use serde_json::json;
-use web::bundle_server::{self, BundleServer, Folder, Layer, Limits, Tls};
+use web::bundle_server::{self, ArtifactFiles, BundleServer, Folder, Layer, Limits, Tls};
 
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
@@ -26,11 +27,16 @@ const PORT: u16 = 8080;
 Examples:
   monobloc serve                                        genconf/serve, on port 8080 of every address
   monobloc serve --listen 10.0.0.1:80 --access-log access.log
+  monobloc serve --artifact shop.artifact               packages straight from the one file
   monobloc serve --tls-self-signed --tls-name bootstrap.example
   curl http://localhost:8080/latest.json")]
 pub(crate) struct ServeArgs {
-    /// The folder [default: genconf/serve]
+    /// The folder [default: genconf/serve; with `--artifact`, if it is there]
     folder: Option<Utf8PathBuf>,
+
+    /// An artifact, whose files are served where they lie if the folder does not have them
+    #[arg(long, value_name = "FILE")]
+    artifact: Option<Utf8PathBuf>,
 
     /// An address to listen on; several may be given [default: 0.0.0.0:8080 and [::]:8080]
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -67,7 +73,7 @@ struct TlsArgs {
     #[arg(long, value_name = "NAME", requires = "tls_self_signed")]
     tls_name: Vec<String>,
 
-    /// Where that certificate is kept, which must not be served [default: `tls` beside FOLDER]
+    /// Where that certificate is kept, which must not be served [default: `tls` beside what is served]
     #[arg(long, value_name = "FOLDER", requires = "tls_self_signed")]
     tls_folder: Option<Utf8PathBuf>,
 }
@@ -117,18 +123,15 @@ pub(crate) fn run(
     arguments: &ServeArgs,
     output: &Output,
 ) -> Result<Outcome, Failure> {
-    let folder = context.absolute(arguments.folder.as_deref().unwrap_or(Utf8Path::new(FOLDER)))?;
-    check_folder(&folder)?;
-    let layers: Vec<Box<dyn Layer>> = vec![Box::new(Folder::new(&folder))];
+    let places = Places::of(context, arguments)?;
+    let layers = places.layers()?;
     let listeners = listeners(context, &arguments.listen)?;
     let addresses: Vec<SocketAddr> =
         listeners.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
-    let tls = arguments.tls.load(context, &folder, &addresses)?;
-    let (lines, log) = AccessLines::write_to(
-        log_file(context, arguments.access_log.as_deref())?,
-        output.is_json(),
-    );
-    say(output, &folder, &addresses, tls.as_ref())?;
+    let tls = arguments.tls.load(context, &places, &addresses)?;
+    let log = log_file(context, &places, arguments.access_log.as_deref())?;
+    let (lines, log) = AccessLines::write_to(log, output.is_json());
+    say(output, &places, &addresses, tls.as_ref())?;
     let server = BundleServer { listeners, tls, layers, limits: arguments.limits.limits(), log };
     server.serve(&context.cancel)?;
     let lost = lines.end();
@@ -141,9 +144,54 @@ pub(crate) fn run(
     Ok(Outcome::Done)
 }
 
+/// What is served.
+struct Places {
+    folder: Option<Utf8PathBuf>,
+    artifact: Option<Utf8PathBuf>,
+}
+
+impl Places {
+    fn of(context: &Context, arguments: &ServeArgs) -> Result<Self, Failure> {
+        let absolute = |path: &Utf8PathBuf| context.absolute(path);
+        let artifact = arguments.artifact.as_ref().map(absolute).transpose()?;
+        let asked = arguments.folder.as_deref().unwrap_or(Utf8Path::new(FOLDER));
+        let folder = Some(context.absolute(asked)?);
+        // An artifact can have all that hosts need.
+        let is_needed = |folder: &Utf8PathBuf| {
+            arguments.folder.is_some() || artifact.is_none() || folder.is_dir()
+        };
+        Ok(Self { folder: folder.filter(is_needed), artifact })
+    }
+
+    fn layers(&self) -> Result<Vec<Box<dyn Layer>>, Failure> {
+        let mut layers: Vec<Box<dyn Layer>> = Vec::new();
+        if let Some(folder) = &self.folder {
+            check_folder(folder)?;
+            layers.push(Box::new(Folder::new(folder)));
+        }
+        if let Some(artifact) = &self.artifact {
+            layers.push(Box::new(ArtifactFiles::open(&Artifact::open(artifact)?)?));
+        }
+        Ok(layers)
+    }
+
+    /// Nothing of ours may lie where everybody can fetch it.
+    fn refuse_inside(&self, path: &Utf8Path) -> Result<(), Failure> {
+        let Some(Ok(folder)) = self.folder.as_ref().map(|folder| folder.canonicalize_utf8()) else {
+            return Ok(());
+        };
+        let real = path.ancestors().find_map(|above| above.canonicalize_utf8().ok());
+        if real.is_some_and(|real| real.starts_with(folder)) {
+            let message = format!("`{path}` is in the folder that is served");
+            return Err(Failure::usage(message).hint("keep it elsewhere"));
+        }
+        Ok(())
+    }
+}
+
 fn say(
     output: &Output,
-    folder: &Utf8Path,
+    places: &Places,
     addresses: &[SocketAddr],
     tls: Option<&Tls>,
 ) -> Result<(), Failure> {
@@ -154,14 +202,17 @@ fn say(
         // One line, as those that follow.
         let line = json!({
             "schema": "monobloc.serve/1",
-            "folder": folder,
+            "folder": places.folder,
+            "artifact": places.artifact,
             "addresses": urls,
             "certificate": tls.map(Tls::certificate),
             "fingerprint": tls.map(Tls::fingerprint),
         });
         return output.line(&line.to_string());
     }
-    output.note(&format!("serving {folder}"));
+    for (at, path) in places.folder.iter().chain(&places.artifact).enumerate() {
+        output.note(&format!("{}{path}", if at == 0 { "serving " } else { "    and " }));
+    }
     for url in urls {
         output.note(&format!("  at          {url}"));
     }
@@ -223,6 +274,7 @@ fn log_file(context: &Context, path: Option<&Utf8Path>) -> Result<Box<dyn Write 
         None => Box::new(io::stdout()),
         Some(path) => {
             let path = context.absolute(path)?;
+            places.refuse_inside(&path)?;
             Box::new(fs_err::OpenOptions::new().create(true).append(true).open(path)?)
         }
     })
@@ -232,7 +284,7 @@ impl TlsArgs {
     fn load(
         &self,
         context: &Context,
-        served: &Utf8Path,
+        places: &Places,
         addresses: &[SocketAddr],
     ) -> Result<Option<Tls>, Failure> {
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
@@ -241,14 +293,13 @@ impl TlsArgs {
         if !self.tls_self_signed {
             return Ok(None);
         }
-        let folder = match &self.tls_folder {
-            Some(folder) => context.absolute(folder)?,
-            None => served.with_file_name("tls"),
+        let served = places.folder.as_ref().or(places.artifact.as_ref());
+        let folder = match (&self.tls_folder, served) {
+            (Some(folder), _) => context.absolute(folder)?,
+            (None, Some(served)) => served.with_file_name("tls"),
+            (None, None) => context.absolute("tls".into())?,
         };
-        if folder.starts_with(served) {
-            return Err(Failure::usage(format!("`{folder}` is in the folder that is served"))
-                .hint("keep the key elsewhere with `--tls-folder`"));
-        }
+        places.refuse_inside(&folder)?;
         Ok(Some(Tls::self_signed(&folder, &self.names(addresses))?))
     }
 

@@ -1,12 +1,18 @@
 //! `monobloc serve`: what it says, the log, wrong use, and the end.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Lines, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 
 use insta::assert_snapshot;
+use package::artifact::{self, Assembly};
+use package::distribution::Distribution;
+use package::sign::{KeyPair, SecretKey};
+use package::{Cancel, Piece};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use testing::files::write_files;
 
 use crate::test_env::{TestEnv, show};
@@ -94,8 +100,8 @@ fn the_folder_of_configure_is_served_until_a_signal_with_a_line_for_each_request
     };
     assert_snapshot!(when(server.log()), @r#"127.0.0.1 - - [TIME] "GET /latest.json HTTP/1.1" 200 2"#);
     assert_snapshot!(when(server.log()), @r#"127.0.0.1 - - [TIME] "GET /../keys/cluster.key HTTP/1.1" 404 22"#);
-    assert_eq!(get(&one, "/\"%0a"), "400 bad request");
-    assert_snapshot!(when(server.log()), @r#"127.0.0.1 - - [TIME] "- / HTTP/1.1" 400 0"#);
+    assert_eq!(get(&one, "/\"%0a"), "404 there is no such file");
+    assert_snapshot!(when(server.log()), @r#"127.0.0.1 - - [TIME] "GET /\x22%0a HTTP/1.1" 404 22"#);
     assert_eq!(server.stop(), Some(0));
 }
 
@@ -106,15 +112,13 @@ fn programs_get_a_line_of_json_for_the_start_and_for_each_request() {
     let mut server = Server::start(&mut command);
     let start = server.log();
     let url = start.split('"').find(|part| part.starts_with("http://")).unwrap().to_owned();
-    assert_snapshot!(start.replace(&url, "URL"), @"");
+    assert_snapshot!(start.replace(&url, "URL"), @r#"{"schema":"monobloc.serve/1","folder":"[TEMP]/genconf/serve","addresses":["URL"],"certificate":null,"fingerprint":null}"#);
     assert_eq!(get(&url, "/latest.json"), "200 {}");
     assert_eq!(server.stop(), Some(0));
-    let line = env.read("access.log");
-    let (line, _) = line.split_once(r#""time""#).map_or((line.as_str(), ""), |parts| parts);
-    assert_snapshot!(line, @"");
-    let all = env.read("access.log");
-    let after = all.split_once(r#""client""#).unwrap().1;
-    assert_snapshot!(after.split_once(r#","seconds""#).unwrap().0, @"");
+    let mut line: Value = serde_json::from_str(&env.read("access.log")).unwrap();
+    assert!(line["time"].is_string() && line["seconds"].is_f64(), "{line}");
+    (line["time"], line["seconds"]) = ("TIME".into(), "SECONDS".into());
+    assert_snapshot!(line, @r#"{"schema":"monobloc.serve.access/1","time":"TIME","client":"127.0.0.1","method":"GET","path":"/latest.json","protocol":"HTTP/1.1","status":200,"bytes":2,"complete":true,"seconds":"SECONDS"}"#);
 }
 
 #[test]
@@ -154,18 +158,92 @@ fn sockets_that_a_service_manager_opened_are_served() {
 }
 
 #[test]
+fn an_artifact_is_served_where_it_lies_below_the_folder() {
+    let env = env();
+    let files = [("in/program", "program", 0o755), ("in/a", "of the artifact", 0o644)];
+    write_files(&env.path(""), &files).unwrap();
+    let key = SecretKey::parse(&KeyPair::generate(None).unwrap().secret, None).unwrap();
+    let piece = |name: &str| Piece::from(env.path(name));
+    let assembly = Assembly {
+        distribution: &Distribution::default(),
+        variants: BTreeMap::new(),
+        program: piece("in/program"),
+        files: BTreeMap::from([
+            ("latest.json".parse().unwrap(), piece("in/a")),
+            ("packages/a/a--1.tar.zst".parse().unwrap(), piece("in/a")),
+        ]),
+        key: &key,
+    };
+    artifact::write(&env.path("shop.artifact"), assembly, &Cancel::new()).unwrap();
+    let mut both = Server::start(&mut serve(&env, &["--artifact", "shop.artifact"]));
+    assert_eq!(both.says("serving"), env.path("genconf/serve"));
+    assert_eq!(both.says("and"), env.path("shop.artifact"));
+    let url = both.says("at");
+    assert_eq!(get(&url, "/latest.json"), "200 {}");
+    assert_eq!(get(&url, "/packages/a/a--1.tar.zst"), "200 of the artifact");
+    assert_eq!(both.stop(), Some(0));
+    fs_err::remove_dir_all(env.path("genconf/serve")).unwrap();
+    let mut alone = Server::start(&mut serve(&env, &["--artifact", "shop.artifact"]));
+    assert_eq!(alone.says("serving"), env.path("shop.artifact"));
+    assert_eq!(get(&alone.says("at"), "/latest.json"), "200 of the artifact");
+    assert_eq!(alone.stop(), Some(0));
+    assert_snapshot!(show(&mut serve(&env, &["--artifact", "in/a"])), @"");
+}
+
+#[test]
 fn wrong_use_says_what_to_do() {
     let env = env();
-    assert_snapshot!(show(&mut serve(&env, &["nothing"])), @"");
-    assert_snapshot!(show(&mut serve(&env, &["genconf"])), @"");
-    assert_snapshot!(show(&mut serve(&env, &["--tls-cert", "x"])), @"");
-    let inside = ["--tls-self-signed", "--tls-folder", "genconf/serve/tls"];
-    assert_snapshot!(show(&mut serve(&env, &inside)), @"");
+    assert_snapshot!(show(&mut serve(&env, &["nothing"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: there is no folder `[TEMP]/nothing`
+    hint: `monobloc configure` makes one, or name another
+    ");
+    assert_snapshot!(show(&mut serve(&env, &["genconf"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `[TEMP]/genconf` holds keys, which must not be served
+    hint: serve `[TEMP]/genconf/serve`
+    ");
+    assert_snapshot!(show(&mut serve(&env, &["--tls-cert", "x"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: the following required arguments were not provided:
+      --tls-key <FILE>
+
+    Usage: monobloc serve --tls-cert <FILE> --tls-key <FILE> --listen <ADDRESS:PORT> [FOLDER]
+
+    For more information, try '--help'.
+    ");
+    let inside = ["--tls-self-signed", "--tls-folder", "genconf/serve/../serve/tls"];
+    assert_snapshot!(show(&mut serve(&env, &inside)), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: `[TEMP]/genconf/serve/../serve/tls` is in the folder that is served
+    hint: keep it elsewhere
+    ");
+    assert!(show(&mut serve(&env, &["--access-log", "genconf/serve/log"])).contains("is served"));
+    assert_eq!(env.names("genconf/serve"), ["latest.json"]);
     let no_key =
         ["--tls-cert", "genconf/serve/latest.json", "--tls-key", "genconf/keys/cluster.key"];
-    assert_snapshot!(show(&mut serve(&env, &no_key)), @"");
+    assert_snapshot!(show(&mut serve(&env, &no_key)), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: `[TEMP]/genconf/serve/latest.json` holds no certificate
+    ");
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let text = show(&mut env.monobloc(&["serve", "--listen", &address]));
-    assert_snapshot!(text.replace(&address, "ADDRESS"), @"");
+    assert_snapshot!(text.replace(&address, "ADDRESS"), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: cannot listen on `ADDRESS`: Address already in use (os error 98)
+    hint: choose another port with `--listen`
+    ");
 }

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use package::Sha256;
+use package::artifact::{Artifact, ArtifactFile};
+use package::path::PackagePath;
 
 use super::path::ServedPath;
 use super::platform;
@@ -74,42 +75,31 @@ impl Layer for Folder {
     }
 }
 
-/// Where a file lies in a larger one.
-#[derive(Debug, Clone)]
-pub struct Slice {
-    /// Where its first byte is.
-    pub offset: u64,
-    /// How many bytes it has.
-    pub size: u64,
-    /// What its bytes are.
-    pub sha256: Sha256,
-}
-
-/// One file that holds many, each as it is.
+/// The files in an artifact, each where it lies. It stays open: another artifact of the same name is not
+/// noticed.
 #[derive(Debug)]
-pub struct Container {
+pub struct ArtifactFiles {
     file: Arc<File>,
     modified: SystemTime,
-    slices: BTreeMap<String, Slice>,
+    files: BTreeMap<PackagePath, ArtifactFile>,
 }
 
-impl Container {
-    /// Opens the file at `path`, whose parts these are. It stays open: another file of the same name is
-    /// not noticed.
-    pub fn open(path: &Utf8Path, slices: BTreeMap<String, Slice>) -> io::Result<Self> {
-        let file = fs_err::File::open(path)?;
+impl ArtifactFiles {
+    /// The files in this artifact.
+    pub fn open(artifact: &Artifact) -> io::Result<Self> {
+        let file = fs_err::File::open(artifact.path())?;
         let modified = file.metadata()?.modified()?;
-        Ok(Self { file: Arc::new(file.into()), modified, slices })
+        Ok(Self { file: Arc::new(file.into()), modified, files: artifact.files().clone() })
     }
 }
 
-impl Layer for Container {
+impl Layer for ArtifactFiles {
     fn find(&self, path: &ServedPath) -> io::Result<Option<Found>> {
-        Ok(self.slices.get(path.as_str()).map(|slice| Found {
+        Ok(self.files.get(path.as_str()).map(|file| Found {
             file: Arc::clone(&self.file),
-            offset: slice.offset,
-            length: slice.size,
-            etag: format!("\"{}\"", slice.sha256),
+            offset: file.offset,
+            length: file.size,
+            etag: format!("\"{}\"", file.sha256),
             modified: self.modified,
         }))
     }

@@ -18,7 +18,7 @@ mod tls;
 mod wire;
 
 pub use access::{Access, AccessLog};
-pub use layer::{Container, Folder, Found, Layer, Slice};
+pub use layer::{ArtifactFiles, Folder, Found, Layer};
 pub use path::ServedPath;
 pub use range::Wanted;
 pub use server::{BundleServer, Limits, inherited, listen};

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use package::Sha256;
+use package::artifact::{self, Artifact, Assembly};
+use package::distribution::Distribution;
+use package::sign::{KeyPair, SecretKey};
+use package::{Cancel, Piece, Sha256};
 use proptest::prelude::*;
-use web::bundle_server::{Container, Folder, Layer, Slice};
+use web::bundle_server::{ArtifactFiles, Folder, Layer};
 
 use super::{PATIENT, Place, Server, link, noise};
 
@@ -165,24 +168,32 @@ fn a_pipe_in_the_folder_holds_nobody_up() {
 }
 
 #[test]
-fn files_inside_a_larger_one_are_sent_from_where_they_lie() {
+fn files_of_an_artifact_are_sent_from_where_they_lie() {
     let place = Place::with(&[("latest.json", b"folder"), ("packages/a/a--1.tar.zst", b"first")]);
-    let (before, one, two) = (noise(1000), noise(70_000), b"two".to_vec());
-    let file = place.top.join("artifact");
-    fs_err::write(&file, [before.as_slice(), &one, &two].concat()).unwrap();
-    let slice = |offset, content: &[u8]| Slice {
-        offset,
-        size: content.len() as u64,
-        sha256: Sha256::of(content),
+    let (one, two) = (noise(70_000), b"two");
+    let piece = |name: &str, content: &[u8]| {
+        let path = place.top.join(name);
+        fs_err::write(&path, content).unwrap();
+        Piece::from(path)
     };
-    let slices = BTreeMap::from([
-        ("packages/a/a--1.tar.zst".to_owned(), slice(0, &before)),
-        ("packages/b/b--1.tar.zst".to_owned(), slice(1000, &one)),
-        ("packages/c/c--1.tar.zst".to_owned(), slice(71_000, &two)),
-    ]);
+    let files = [
+        ("packages/a/a--1.tar.zst", piece("other", b"other")),
+        ("packages/b/b--1.tar.zst", piece("one", &one)),
+        ("packages/c/c--1.tar.zst", piece("two", two)),
+    ];
+    let assembly = Assembly {
+        distribution: &Distribution::default(),
+        variants: BTreeMap::new(),
+        program: piece("program", b"program"),
+        files: files.into_iter().map(|(path, piece)| (path.parse().unwrap(), piece)).collect(),
+        key: &SecretKey::parse(&KeyPair::generate(None).unwrap().secret, None).unwrap(),
+    };
+    let file = place.top.join("artifact");
+    artifact::write(&file, assembly, &Cancel::new()).unwrap();
+    let artifact = Artifact::open(&file).unwrap();
     let layers: Vec<Box<dyn Layer>> = vec![
         Box::new(Folder::new(&place.folder)),
-        Box::new(Container::open(&file, slices).unwrap()),
+        Box::new(ArtifactFiles::open(&artifact).unwrap()),
     ];
     let server = Server::start(layers, PATIENT, None);
     // Whatever happens to its name.
