@@ -155,6 +155,9 @@ impl<W: Wire> Connection<W> {
                     }
                     running.sent(sent);
                     done += sent;
+                    // Others get their turn: all who fetch the same file go through it together, so that it
+                    // is in the processor's cache for them.
+                    tokio::task::yield_now().await;
                 }
                 Ok(())
             }

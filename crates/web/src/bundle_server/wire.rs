@@ -13,7 +13,7 @@ use super::platform;
 use super::site::FilePart;
 
 /// How many bytes of a file are sent before others get their turn.
-const TURN_BYTES: u64 = 1 << 20;
+const TURN_BYTES: u64 = 256 << 10;
 /// How many bytes of a file are encrypted at once.
 const CHUNK_BYTES: usize = 32 << 10;
 
