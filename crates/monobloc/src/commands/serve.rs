@@ -269,7 +269,11 @@ fn listeners(context: &Context, asked: &[SocketAddr]) -> Result<Vec<TcpListener>
     Ok(all)
 }
 
-fn log_file(context: &Context, path: Option<&Utf8Path>) -> Result<Box<dyn Write + Send>, Failure> {
+fn log_file(
+    context: &Context,
+    places: &Places,
+    path: Option<&Utf8Path>,
+) -> Result<Box<dyn Write + Send>, Failure> {
     Ok(match path {
         None => Box::new(io::stdout()),
         Some(path) => {
