@@ -112,7 +112,7 @@ fn programs_get_a_line_of_json_for_the_start_and_for_each_request() {
     let mut server = Server::start(&mut command);
     let start = server.log();
     let url = start.split('"').find(|part| part.starts_with("http://")).unwrap().to_owned();
-    assert_snapshot!(start.replace(&url, "URL"), @r#"{"schema":"monobloc.serve/1","folder":"[TEMP]/genconf/serve","addresses":["URL"],"certificate":null,"fingerprint":null}"#);
+    assert_snapshot!(start.replace(&url, "URL"), @r#"{"schema":"monobloc.serve/1","folder":"[TEMP]/genconf/serve","artifact":null,"addresses":["URL"],"certificate":null,"fingerprint":null}"#);
     assert_eq!(get(&url, "/latest.json"), "200 {}");
     assert_eq!(server.stop(), Some(0));
     let mut line: Value = serde_json::from_str(&env.read("access.log")).unwrap();
@@ -187,7 +187,12 @@ fn an_artifact_is_served_where_it_lies_below_the_folder() {
     assert_eq!(alone.says("serving"), env.path("shop.artifact"));
     assert_eq!(get(&alone.says("at"), "/latest.json"), "200 of the artifact");
     assert_eq!(alone.stop(), Some(0));
-    assert_snapshot!(show(&mut serve(&env, &["--artifact", "in/a"])), @"");
+    assert_snapshot!(show(&mut serve(&env, &["--artifact", "in/a"])), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: `[TEMP]/in/a` is cut short, or no artifact
+    ");
 }
 
 #[test]
