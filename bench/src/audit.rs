@@ -115,10 +115,10 @@ fn fill_store(host: &Host, work: &Utf8Path) -> anyhow::Result<Vec<PackageId>> {
 }
 
 /// Bytes that nothing compresses.
-struct Noise(u64);
+pub(crate) struct Noise(pub(crate) u64);
 
 impl Noise {
-    fn bytes(&mut self, count: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Vec<u8> {
         let words = std::iter::repeat_with(|| {
             self.0 ^= self.0 << 13;
             self.0 ^= self.0 >> 7;

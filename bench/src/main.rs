@@ -9,6 +9,7 @@ mod audit;
 mod configure;
 mod measure;
 mod noop;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,8 @@ enum Bench {
     Configure(Sides),
     /// A build that has nothing to do, over a tree of 81 packages
     Noop(noop::Args),
+    /// Serving a large file to many, against nginx
+    Serve(serve::Args),
 }
 
 /// What is run against something else.
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Bench::Audit(args) => audit::run(&args),
         Bench::Configure(args) => configure::run(&args),
         Bench::Noop(args) => noop::run(&args),
+        Bench::Serve(args) => serve::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -26,13 +26,15 @@ use package::path::PackagePath;
 use package::pkginfo::PkgInfo;
 use package::preflight::Preflight;
 use package::sign::{KeyPair, PublicKey};
+use web::bundle_server::head::Head;
+use web::bundle_server::{ServedPath, Wanted};
 use web::host_api::body;
 
 /// What is tried on an input.
 pub type Target = fn(&[u8]);
 
 /// Every target by name.
-pub const TARGETS: [(&str, Target); 24] = [
+pub const TARGETS: [(&str, Target); 25] = [
     ("manifest", manifest),
     ("pkginfo", pkginfo),
     ("names", names),
@@ -57,6 +59,7 @@ pub const TARGETS: [(&str, Target); 24] = [
     ("preflight", preflight),
     ("preflight-yaml", preflight_yaml),
     ("listeners", listeners),
+    ("http-head", http_head),
 ];
 
 /// A manifest that is read is written back byte for byte.
@@ -272,6 +275,27 @@ pub fn api_fetch(data: &[u8]) {
     if let Ok(url) = body::repository_url(data) {
         assert!(["http", "https"].contains(&url.scheme()));
         Repository::parse(url.as_str(), Utf8Path::new("/working/directory")).unwrap();
+    }
+}
+
+/// The head of a request for a file is read the same whatever follows it; its path stays in the folder,
+/// and its range in the file.
+pub fn http_head(data: &[u8]) {
+    const LENGTH: u64 = 1000;
+    let Ok(Some(head)) = Head::read(data) else {
+        return;
+    };
+    let again = Head::read(&data[..head.length]).unwrap().unwrap();
+    assert_eq!((again.has_body, again.keep_alive), (head.has_body, head.keep_alive));
+    if let Some(path) = ServedPath::of_request(head.request.uri.path()) {
+        assert!(path.as_str().split('/').all(|part| !part.is_empty() && !part.starts_with('.')));
+    }
+    for range in head.request.headers.get_all("range") {
+        if let Ok(range) = range.to_str()
+            && let Wanted::Part { first, last } = Wanted::read(range, LENGTH)
+        {
+            assert!(first <= last && last < LENGTH);
+        }
     }
 }
 

@@ -39,7 +39,7 @@ json=
 from=
 mode=install
 given=
-@COMMON@
+@HAND_OVER@
 
 # Options for the program are kept in "$given", one a line, for words may have blanks in them.
 option() {

@@ -32,7 +32,7 @@ END
 json=
 from=
 given=
-@COMMON@
+@HAND_OVER@
 
 # Options for the program are kept in "$given", one a line, for words may have blanks in them.
 option() {

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    artifact, build, compat, completions, config, configure, host, keys, local, package,
+    artifact, build, compat, completions, config, configure, host, keys, local, package, serve,
 };
 
 /// A tree of components becomes one signed file that every host of a cluster runs
@@ -30,6 +30,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Config(config::ConfigCommand),
     Configure(configure::ConfigureArgs),
+    Serve(serve::ServeArgs),
     Host(host::HostArgs),
     Local(local::LocalArgs),
     Completions(completions::CompletionsArgs),

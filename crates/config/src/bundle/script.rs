@@ -6,7 +6,7 @@ use package::path::PackagePath;
 
 use super::{Job, Script};
 
-const COMMON: &str = include_str!("../../scripts/common.sh");
+const HAND_OVER: &str = include_str!("../../scripts/hand_over.sh");
 const INSTALL: &str = include_str!("../../scripts/install.sh");
 const UPGRADE: &str = include_str!("../../scripts/upgrade.sh");
 
@@ -74,7 +74,7 @@ fn fill(template: &str, job: &Job<'_>, program: &Program, from: &str) -> Vec<u8>
     let comment = format!("{} {}", distribution.name, distribution.version);
     let comment: String = comment.chars().filter(|char| !char.is_control()).collect();
     let parts = [
-        ("@COMMON@", COMMON.trim_end()),
+        ("@HAND_OVER@", HAND_OVER.trim_end()),
         ("@VALUES@", &values.join("\n")),
         ("@PLACES@", &places.join(" ")),
         ("@FROM_VERSION@", &quoted(from)),

@@ -13,6 +13,7 @@ pub(crate) mod local;
 pub(crate) mod package;
 mod password;
 mod release;
+pub(crate) mod serve;
 
 use std::ffi::OsStr;
 use std::process::ExitCode;
@@ -66,6 +67,7 @@ pub(crate) fn run(context: &Context) -> ExitCode {
         Command::Keys(command) => keys::run(context, command, &output),
         Command::Config(command) => config::run(context, command, &output),
         Command::Configure(arguments) => configure::run(context, arguments, &output),
+        Command::Serve(arguments) => serve::run(context, arguments, &output),
         Command::Host(arguments) => host::run(context, arguments, &output),
         Command::Local(arguments) => local::run(context, arguments, &output),
         Command::Completions(arguments) => completions::run(arguments, &output),

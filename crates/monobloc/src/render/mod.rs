@@ -1,6 +1,7 @@
 //! How everything looks: text, JSON, colours, progress. Data goes to standard output, talk to
 //! standard error; nothing else in the program writes to either.
 
+mod access;
 pub(crate) mod config;
 mod diagnostic;
 mod host;
@@ -18,6 +19,7 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 
+pub(crate) use access::AccessLines;
 pub(crate) use host::HostProgress;
 pub(crate) use local::LocalProgress;
 pub(crate) use progress::Progress;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod build;
+mod bundle_server;
 mod check;
 mod config;
 mod config_detect;

@@ -1,3 +1,5 @@
+# Gets the program, verifies it, and hands over to it; a part of the scripts that hosts run.
+# shellcheck shell=sh
 fail() {
     echo "error: $*" >&2
     exit 1
