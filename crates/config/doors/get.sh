@@ -16,8 +16,11 @@ get() {
     until
         if command -v curl >/dev/null 2>&1; then
             curl -fsSL --connect-timeout 20 --max-time 300 -o "$1" "$address"
+        elif wget --version 2>/dev/null | grep -q GNU; then
+            wget -q -T 60 -t 1 -O "$1" "$address"
         else
-            wget -q -T 60 -O "$1" "$address"
+            # There is a busybox that crashes with a time limit.
+            wget -q -O "$1" "$address"
         fi
     do
         [ "$attempt" -lt 6 ] || fail "cannot get $address"

@@ -1,5 +1,5 @@
 # Gets the program, verifies it, and hands over to it; a part of the scripts that hosts run.
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2154
 fail() {
     echo "error: $*" >&2
     exit 1
@@ -54,8 +54,11 @@ download() {
     while :; do
         if has curl; then
             curl -fsSL --connect-timeout 20 --speed-limit 1000 --speed-time 60 -C - -o "$2" "$1"
+        elif wget --version 2>/dev/null | grep -q GNU; then
+            wget -q -c -T 60 -t 1 -O "$2" "$1"
         elif has wget; then
-            wget -q -c -T 60 -O "$2" "$1"
+            # There is a busybox that crashes with a time limit.
+            wget -q -c -O "$2" "$1"
         else
             fail 'need curl or wget to download; install one of them'
         fi && return

@@ -6,8 +6,13 @@ use std::time::Duration;
 use camino::Utf8Path;
 use package::Cancel;
 use ureq::tls::{RootCerts, TlsConfig};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::{
+    ConnectProxyConnector, Connector as _, RustlsConnector, TcpConnector,
+};
 use url::Url;
 
+use crate::forward::ForwardConnector;
 use crate::part::Part;
 use crate::transfer::{self, Setback};
 use crate::{Checksum, DownloadError, Fault, backoff, local, redacted};
@@ -140,7 +145,7 @@ impl Downloader {
     /// that the environment names.
     pub fn new(settings: Settings) -> Self {
         let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
-        let agent = ureq::Agent::config_builder()
+        let config = ureq::Agent::config_builder()
             .tls_config(tls)
             .user_agent(concat!("monobloc/", env!("CARGO_PKG_VERSION")))
             // Ranges and lengths are those of the file only if nobody compresses it on the way.
@@ -152,8 +157,17 @@ impl Downloader {
             .timeout_connect(Some(settings.connect_timeout))
             .timeout_per_read(Some(settings.idle_timeout))
             .timeout_per_write(Some(settings.idle_timeout))
-            .build()
-            .new_agent();
+            .build();
+        let forward = ForwardConnector {
+            connect_timeout: settings.connect_timeout,
+            idle_timeout: settings.idle_timeout,
+        };
+        let connector =
+            ().chain(forward)
+                .chain(ConnectProxyConnector::default())
+                .chain(TcpConnector::default())
+                .chain(RustlsConnector::default());
+        let agent = ureq::Agent::with_parts(config, connector, DefaultResolver::default());
         Self { agent, settings }
     }
 

@@ -10,6 +10,7 @@ mod backoff;
 mod checksum;
 mod downloader;
 mod error;
+mod forward;
 mod local;
 mod part;
 mod transfer;

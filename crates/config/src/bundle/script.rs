@@ -54,8 +54,12 @@ fn fill(template: &str, job: &Job<'_>, program: &Program, from: &str) -> Vec<u8>
         ("program_megabytes", &program.file.size.div_ceil(1_000_000).to_string()),
         ("public_key", &job.signer.public.to_string()),
     ];
+    let is_used = |name: &str| {
+        template.contains(&format!("${name}")) || HAND_OVER.contains(&format!("${name}"))
+    };
+    let values = values.iter().filter(|(name, _)| is_used(name));
     let values: Vec<String> =
-        values.iter().map(|(name, value)| format!("{name}={}", quoted(value))).collect();
+        values.map(|(name, value)| format!("{name}={}", quoted(value))).collect();
     let named = package::distribution::Distribution::called(&distribution.name, "");
     let mut places = vec![format!("--distribution {}", quoted(&distribution.name))];
     let own = [

@@ -1,6 +1,6 @@
 //! A machine with nothing on it but busybox, in namespaces of its own.
 
-use std::fmt::Write as _;
+use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -31,7 +31,7 @@ impl Root {
     /// A fresh one in `folder`.
     pub(crate) fn new(folder: Utf8PathBuf, kernel: Kernel) -> Self {
         let busybox = "/bin/busybox";
-        for place in ["bin", "tmp", "proc", "dev", "opt", "var/tmp", "var/lib", "root", "run"] {
+        for place in ["bin", "tmp", "proc", "dev", "opt", "var/tmp", "var/lib", "host", "run"] {
             fs_err::create_dir_all(folder.join(place)).unwrap();
         }
         fs_err::copy(busybox, folder.join("bin/busybox")).unwrap();
@@ -46,9 +46,9 @@ impl Root {
             &[
                 ("passwd", "root:x:0:0:root:/root:/bin/sh\n", 0o644),
                 ("group", "root:x:0:\n", 0o644),
-                ("hosts", "127.0.0.1 localhost\n", 0o644),
+                ("hosts", "127.0.0.1 localhost bare\n", 0o644),
                 ("hostname", "bare\n", 0o644),
-                ("machine-id", "0123456789abcdef0123456789abcdef\n", 0o444),
+                ("machine-id", "7d4c5e0a1b9f42d8a3c6e5f701928b4d\n", 0o444),
             ],
         )
         .unwrap();
@@ -59,6 +59,13 @@ impl Root {
 
     /// The same with a folder or file of this machine in it, at `place`.
     pub(crate) fn bind(mut self, from: &Utf8Path, place: &'static str) -> Self {
+        // What is mounted over stays behind.
+        let over = self.folder.join(place.trim_start_matches('/'));
+        if from.is_dir() {
+            fs_err::create_dir_all(over).unwrap();
+        } else {
+            write_files(over.parent().unwrap(), &[(over.file_name().unwrap(), "", 0o644)]).unwrap();
+        }
         self.binds.push((from.to_owned(), place));
         self
     }
@@ -77,10 +84,10 @@ impl Root {
     pub(crate) fn try_sh(&self, line: &str) -> Output {
         let mut command = Command::new("sh");
         let filter = self.folder.with_extension("filter");
-        command.args(["-c", "filter=$1; shift; exec bwrap \"$@\" 10<\"$filter\"", "sh"]);
+        command.args(["-c", "filter=$1; shift; exec bwrap \"$@\" 9<\"$filter\"", "sh"]);
         command.arg(filter);
         if self.kernel == Kernel::Old {
-            command.args(["--seccomp", "10"]);
+            command.args(["--seccomp", "9"]);
         }
         command.args([
             "--unshare-user",
@@ -92,16 +99,16 @@ impl Root {
             "--die-with-parent",
         ]);
         command.args(["--cap-add", "CAP_SYS_ADMIN", "--bind"]).arg(&self.folder).arg("/");
-        command.args(["--proc", "/proc", "--dev", "/dev"]);
+        command.args(["--proc", "/proc", "--dev", "/dev", "--unshare-uts", "--hostname", "bare"]);
         for (from, place) in &self.binds {
             command.args(["--bind", from.as_str(), place]);
         }
-        command.args(["--clearenv", "--setenv", "PATH", "/bin", "--setenv", "HOME", "/root"]);
+        command.args(["--clearenv", "--setenv", "PATH", "/bin", "--setenv", "HOME", "/host"]);
         for (name, value) in &self.variables {
             command.args(["--setenv", name, value]);
         }
         let line = format!("mount -t tmpfs -o noexec tmpfs /tmp; umask 077; {line}");
-        command.args(["--chdir", "/root", "/bin/sh", "-c", &line]);
+        command.args(["--chdir", "/host", "/bin/sh", "-c", &line]);
         command.output().unwrap()
     }
 
@@ -113,9 +120,9 @@ impl Root {
         said
     }
 
-    /// Every path in it, with what links say; without what is not a part of the machine.
-    pub(crate) fn listing(&self) -> String {
-        let mut listing = String::new();
+    /// Every path in it, with what links say.
+    pub(crate) fn listing(&self) -> BTreeSet<String> {
+        let mut listing = BTreeSet::new();
         let mut waiting = vec![self.folder.clone()];
         while let Some(folder) = waiting.pop() {
             for entry in folder.read_dir_utf8().unwrap() {
@@ -127,15 +134,20 @@ impl Root {
                 } else {
                     String::new()
                 };
-                writeln!(listing, "{path}{target}").unwrap();
+                listing.insert(format!("{path}{target}"));
                 if kind.is_dir() {
                     waiting.push(entry.path().to_owned());
                 }
             }
         }
-        let mut lines: Vec<&str> = listing.lines().collect();
-        lines.sort_unstable();
-        lines.join("\n")
+        listing
+    }
+
+    /// Fails unless everything is there that was before, and nothing else.
+    pub(crate) fn assert_same(&self, before: &BTreeSet<String>) {
+        let after = self.listing();
+        let changed: Vec<_> = after.symmetric_difference(before).collect();
+        assert!(changed.is_empty(), "{changed:?}");
     }
 }
 

@@ -51,8 +51,8 @@ impl Site {
                 ("kv/buildinfo.json", "{}", 0o644),
                 ("kv/build", SCRIPT, 0o755),
                 ("kv/extra/bin/kv", &kv, 0o755),
-                ("kv/extra/etc_master/kv.conf", "leads\n", 0o644),
-                ("kv/extra/etc_slave/kv.conf", "follows\n", 0o644),
+                ("kv/extra/etc_master/leads", "", 0o644),
+                ("kv/extra/etc_slave/follows", "", 0o644),
                 ("kv/extra/test.target.wants_master/kv-leader.service", UNIT, 0o644),
                 ("kv/extra/test.target.wants/kv.service", UNIT, 0o644),
                 ("base/buildinfo.json", "{}", 0o644),
@@ -69,7 +69,8 @@ impl Site {
     /// Writes what the cluster is told to be.
     pub(crate) fn write_config(&self, url: &str) {
         let text = format!(
-            "cluster_name: Harbour\nbootstrap_url: {url}\nmaster_list: [127.0.0.1]\n\
+            "cluster_name: Harbour\nbootstrap_url: {url}\nmaster_discovery: static\n\
+             master_list: [127.0.0.1]\n\
              agent_list: [127.0.0.2]\ngreeting: good day\n"
         );
         write_files(&self.path("genconf"), &[("config.yaml", text, 0o644)]).unwrap();
