@@ -1,5 +1,3 @@
-# Gets the program, verifies it, and hands over to it; a part of the scripts that hosts run.
-# shellcheck shell=sh disable=SC2154
 fail() {
     echo "error: $*" >&2
     exit 1
