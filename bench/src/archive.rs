@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Copies files of this machine: a few large binaries and thousands of small files. Returns how
 /// many bytes that is.
-fn make_input(input: &Utf8Path) -> anyhow::Result<u64> {
+pub(crate) fn make_input(input: &Utf8Path) -> anyhow::Result<u64> {
     let mut found = Vec::new();
     for folder in ["/usr/bin", "/usr/lib", "/usr/share"] {
         list(Utf8Path::new(folder), &mut found);

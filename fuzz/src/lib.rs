@@ -18,7 +18,9 @@ use host::setup::flags;
 use host::setup::late::{self, LateConfig};
 use host::store::Repository;
 use host::wire::{Message, Report, Request};
+use package::Cancel;
 use package::archive::{self, ExtractOptions, Format, Limits, UnpackOptions};
+use package::artifact::Artifact;
 use package::distribution::Distribution;
 use package::id::{GroupName, PackageId, PackageName, UserName};
 use package::manifest::Manifest;
@@ -34,7 +36,7 @@ use web::host_api::body;
 pub type Target = fn(&[u8]);
 
 /// Every target by name.
-pub const TARGETS: [(&str, Target); 25] = [
+pub const TARGETS: [(&str, Target); 26] = [
     ("manifest", manifest),
     ("pkginfo", pkginfo),
     ("names", names),
@@ -60,6 +62,7 @@ pub const TARGETS: [(&str, Target); 25] = [
     ("preflight-yaml", preflight_yaml),
     ("listeners", listeners),
     ("http-head", http_head),
+    ("artifact", artifact),
 ];
 
 /// A manifest that is read is written back byte for byte.
@@ -96,6 +99,19 @@ pub fn names(data: &[u8]) {
     ] {
         assert!(name.is_err() || text.bytes().all(|byte| byte.is_ascii_graphic()));
     }
+}
+
+/// An artifact whose index is accepted has all its files inside of it, and can be verified.
+pub fn artifact(data: &[u8]) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = Utf8Path::from_path(folder.path()).unwrap().join("a.sh");
+    fs_err::write(&file, data).unwrap();
+    let Ok(artifact) = Artifact::open(&file) else { return };
+    for file in artifact.files().values() {
+        assert!(file.offset + file.size <= data.len() as u64);
+    }
+    // Whatever it says: it must not crash.
+    let _ = artifact.verify(None, &Cancel::new());
 }
 
 /// A tar archive is unpacked whole, or refused without a trace.

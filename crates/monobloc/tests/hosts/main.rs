@@ -10,6 +10,7 @@ mod preflight;
 #[path = "../../../host/tests/it/publisher.rs"]
 mod publisher;
 mod removal;
+mod script;
 mod secrets;
 mod services;
 mod site;
@@ -55,6 +56,7 @@ on_releases! {
     what_was_changed_is_named_and_put_right = crate::audit::what_was_changed_is_named_and_put_right;
     a_service_reads_its_secret_and_nobody_else_does = crate::secrets::a_service_reads_its_secret_and_nobody_else_does;
     a_busy_port_stops_an_install_and_leaves_nothing_behind = crate::preflight::a_busy_port_stops_an_install_and_leaves_nothing_behind;
+    scripts_install_upgrade_and_go_back_by_themselves = crate::script::scripts_install_upgrade_and_go_back_by_themselves;
     after_purge_the_host_is_what_it_was = crate::removal::after_purge_the_host_is_what_it_was;
     uninstall_keeps_state_and_its_users = crate::removal::uninstall_keeps_state_and_its_users;
 }

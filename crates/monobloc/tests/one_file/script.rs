@@ -81,26 +81,64 @@ fn another_program_than_the_published_one_is_not_run() {
     root.assert_same(&before);
 }
 
+/// Every file that is served, by its path.
+fn served(site: &Site) -> Vec<(String, Vec<u8>)> {
+    let serve = site.path("genconf/serve");
+    let (mut files, mut waiting) = (Vec::new(), vec![serve.clone()]);
+    while let Some(folder) = waiting.pop() {
+        for entry in folder.read_dir_utf8().unwrap() {
+            let path = entry.unwrap().path().to_owned();
+            let is_folder = fs_err::metadata(&path).unwrap().is_dir();
+            if is_folder && !path.is_symlink() {
+                waiting.push(path);
+            } else if !is_folder {
+                let below = path.strip_prefix(&serve).unwrap().to_string();
+                files.push((below, fs_err::read(&path).unwrap()));
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn curl_and_every_wget_will_do_and_go_on_where_a_server_broke_off() {
+    let (site, _) = scene();
+    let server = HttpServer::start().unwrap();
+    for (name, path) in [("curl", "/usr/bin:/bin"), ("wget", "/only:/bin"), ("busybox", "/bin")] {
+        for (path, content) in served(&site) {
+            let middle = content.len() / 2;
+            let whole = Answer::file(content);
+            let broken = if path.starts_with("programs/") || path.starts_with("packages/") {
+                vec![whole.clone().cut_after(middle), whole]
+            } else {
+                vec![whole]
+            };
+            server.on(&format!("/{path}"), broken);
+        }
+        let mut root = Root::new(site.path(name), Kernel::Own).variable("PATH", path);
+        for folder in ["/usr", "/lib", "/lib64"] {
+            root = root.bind(folder.into(), folder);
+        }
+        fs_err::create_dir(root.path("only")).unwrap();
+        std::os::unix::fs::symlink("/usr/bin/wget", root.path("only/wget")).unwrap();
+        let before = server.requests().len();
+        root.sh(&format!("cp /srv/test_install.sh . 2>/dev/null; wget -q -O s.sh {0}/test_install.sh; sh s.sh --from {0} slave", server.url("")));
+        assert_eq!(root.sh("/opt/test/bin/kv"), "kv 1\n");
+        let requests = server.requests().split_off(before);
+        let of_program: Vec<_> =
+            requests.iter().filter(|request| request.path.starts_with("/programs/")).collect();
+        assert_eq!(of_program.len(), 2, "{name}");
+        assert!(of_program[1].header("range").is_some(), "{name} went on");
+    }
+}
+
 #[test]
 fn what_is_behind_a_proxy_is_installed_through_it() {
     let (site, root) = scene();
     let proxy = HttpServer::start().unwrap();
-    let serve = site.path("genconf/serve");
-    let mut waiting = vec![serve.clone()];
-    while let Some(folder) = waiting.pop() {
-        for entry in folder.read_dir_utf8().unwrap() {
-            let path = entry.unwrap().path().to_owned();
-            if fs_err::metadata(&path).unwrap().is_dir() {
-                if !path.is_symlink() {
-                    waiting.push(path);
-                }
-            } else {
-                let below = path.strip_prefix(&serve).unwrap();
-                let answer = Answer::file(fs_err::read(&path).unwrap());
-                // Who asks a proxy names the whole address.
-                proxy.on(&format!("http://bootstrap.example/{below}"), [answer]);
-            }
-        }
+    for (path, content) in served(&site) {
+        // Who asks a proxy names the whole address.
+        proxy.on(&format!("http://bootstrap.example/{path}"), [Answer::file(content)]);
     }
     let root = root.variable("http_proxy", &proxy.url(""));
     root.sh("cp /srv/test_install.sh .; sh test_install.sh slave");
