@@ -72,7 +72,9 @@ download() {
 # Gets the program into a new folder in $1; fails where that is not possible or nothing can be run.
 get_program() {
     [ -n "$1" ] && [ -d "$1" ] && [ -w "$1" ] || return 1
-    folder=$1/.$name-install-$$
+    room=$(df -kP "$1" 2>/dev/null | tail -n 1 | awk '{ print $4 }' 2>/dev/null)
+    [ "${room:-1000000000}" -gt $((program_megabytes * 1000)) ] || return 1
+    folder=$1/.monobloc-run-$$
     if ! mkdir -m 700 "$folder" 2>/dev/null; then
         folder=
         return 1
@@ -102,10 +104,10 @@ changed on its way. Nothing of this host was changed."
 find_program() {
     program=$install_root/tool/monobloc
     if [ -x "$program" ] && [ "$(sha256_of "$program")" = "$program_sha256" ]; then
-        say "[1/3] the program is here: $program"
+        say "[1/2] the program is here: $program"
         return
     fi
-    say "[1/3] getting the program from $from ($program_megabytes MB)"
+    say "[1/2] getting the program from $from ($program_megabytes MB)"
     for place in "${MONOBLOC_TMPDIR-}" "${TMPDIR-}" /tmp /var/tmp /run /dev/shm /root /; do
         get_program "$place" && break
     done
@@ -129,19 +131,17 @@ find_bundle() {
     from=${from%/}
 }
 
-# Runs the program and waits for it; a signal for this script is one for the program.
-run() {
-    if { : <&0; } 2>/dev/null; then exec 3<&0; else exec 3</dev/null; fi
-    "$program" "$@" <&3 3<&- &
-    child=$!
-    exec 3<&-
-    trap 'kill -HUP $child 2>/dev/null' HUP
-    trap 'kill -INT $child 2>/dev/null' INT
-    trap 'kill -TERM $child 2>/dev/null' TERM
-    while :; do
-        wait "$child"
-        status=$?
-        # A signal ends the wait too; the program has ended only when it cannot be found any more.
-        kill -0 "$child" 2>/dev/null || return "$status"
-    done
+# Becomes the program: signals and standard input are its own. It removes the folder it was copied to.
+become_program() {
+    if [ -n "$folder" ]; then
+        MONOBLOC_REMOVE_FOLDER=$folder
+        export MONOBLOC_REMOVE_FOLDER
+    fi
+    trap - EXIT
+    exec "$program" "$@"
 }
+
+# Programs look for the names in small letters.
+[ -n "${http_proxy-}" ] || [ -z "${HTTP_PROXY-}" ] || export http_proxy="$HTTP_PROXY"
+[ -n "${https_proxy-}" ] || [ -z "${HTTPS_PROXY-}" ] || export https_proxy="$HTTPS_PROXY"
+[ -n "${no_proxy-}" ] || [ -z "${NO_PROXY-}" ] || export no_proxy="$NO_PROXY"

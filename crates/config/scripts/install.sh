@@ -84,7 +84,7 @@ done
 be_root
 find_bundle
 find_program
-say "[2/3] $mode:${wanted:- no role} from $from"
+say "[2/2] $mode:${wanted:- no role} from $from"
 IFS='
 '
 set -f
@@ -92,10 +92,4 @@ set -f
 set -- $given
 unset IFS
 [ -z "$json" ] || set -- "$@" --json
-if run host @PLACES@ install --from "$from" --public-key "$public_key" "$@"; then
-    say '[3/3] done'
-else
-    status=$?
-    echo "[3/3] failed; it can be run again when the reason is gone" >&2
-    exit "$status"
-fi
+become_program host @PLACES@ install --from "$from" --public-key "$public_key" "$@"

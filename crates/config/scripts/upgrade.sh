@@ -9,6 +9,7 @@ umask 077
 
 @VALUES@
 from_version=@FROM_VERSION@
+bundle=@BUNDLE@
 
 usage() {
     cat <<END
@@ -18,6 +19,8 @@ Upgrades this host from $name $from_version to $version. Safe to repeat, also af
 
 Options:
       --skip-checks        upgrade even if this host is not healthy before
+  -d, --disable-preflight  upgrade even if checks say that this machine is not fit
+      --allow-expired      take a bundle that has expired
       --from URL|FOLDER    where the bundle is [default: ${url:-none}]
       --key-file FILE|-    the key that opens the secrets of a role, if it is a new one; may be repeated
       --json               one JSON document on standard output
@@ -44,7 +47,8 @@ while [ $# -gt 0 ]; do
     case $1 in
         -h | --help) usage; exit 0 ;;
         -v | --verbose) ;;
-        --skip-checks) option "$1" ;;
+        --skip-checks | --allow-expired) option "$1" ;;
+        -d | --disable-preflight) option --disable-preflight ;;
         --json) json=yes ;;
         --from | --key-file)
             [ $# -gt 1 ] || misuse "$1 needs a value"
@@ -63,7 +67,7 @@ done
 be_root
 find_bundle
 find_program
-say "[2/3] upgrade from $from_version to $version"
+say "[2/2] upgrade from $from_version to $version"
 IFS='
 '
 set -f
@@ -71,10 +75,5 @@ set -f
 set -- $given
 unset IFS
 [ -z "$json" ] || set -- "$@" --json
-if run host @PLACES@ upgrade --from "$from" --from-version "$from_version" "$@"; then
-    say '[3/3] done'
-else
-    status=$?
-    echo "[3/3] failed; it can be run again when the reason is gone" >&2
-    exit "$status"
-fi
+become_program host @PLACES@ upgrade --from "$from" --public-key "$public_key" \
+    --from-version "$from_version" --bundle "$bundle" "$@"

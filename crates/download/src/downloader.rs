@@ -15,7 +15,7 @@ use url::Url;
 use crate::forward::ForwardConnector;
 use crate::part::Part;
 use crate::transfer::{self, Setback};
-use crate::{Checksum, DownloadError, Fault, backoff, local, redacted};
+use crate::{Checksum, DownloadError, Fault, backoff, local, proxy, redacted};
 
 /// An attempt that brought this much starts the count of attempts anew: a large file on a poor line
 /// arrives in many pieces, and every piece is progress.
@@ -130,7 +130,9 @@ pub struct Fetched {
 /// Gets files. Clones share connections; make one and keep it.
 #[derive(Debug, Clone)]
 pub struct Downloader {
-    agent: ureq::Agent,
+    /// For what is not encrypted.
+    plain: ureq::Agent,
+    encrypted: ureq::Agent,
     settings: Settings,
 }
 
@@ -144,31 +146,9 @@ impl Downloader {
     /// A downloader that trusts the certificates that the machine trusts, and goes through the proxy
     /// that the environment names.
     pub fn new(settings: Settings) -> Self {
-        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
-        let config = ureq::Agent::config_builder()
-            .tls_config(tls)
-            .user_agent(concat!("monobloc/", env!("CARGO_PKG_VERSION")))
-            // Ranges and lengths are those of the file only if nobody compresses it on the way.
-            .accept_encoding("identity")
-            .http_status_as_error(false)
-            .max_redirects(settings.redirects_max)
-            .save_redirect_history(true)
-            .timeout_resolve(Some(settings.connect_timeout))
-            .timeout_connect(Some(settings.connect_timeout))
-            .timeout_per_read(Some(settings.idle_timeout))
-            .timeout_per_write(Some(settings.idle_timeout))
-            .build();
-        let forward = ForwardConnector {
-            connect_timeout: settings.connect_timeout,
-            idle_timeout: settings.idle_timeout,
-        };
-        let connector =
-            ().chain(forward)
-                .chain(ConnectProxyConnector::default())
-                .chain(TcpConnector::default())
-                .chain(RustlsConnector::default());
-        let agent = ureq::Agent::with_parts(config, connector, DefaultResolver::default());
-        Self { agent, settings }
+        let [plain, encrypted] =
+            ["http_proxy", "https_proxy"].map(|variable| agent(&settings, proxy::named(variable)));
+        Self { plain, encrypted, settings }
     }
 
     /// Gets `url` to `target`. On any error nothing is at `target` that was not there before.
@@ -238,19 +218,20 @@ impl Downloader {
         part: &mut Part,
         options: &Options<'_>,
     ) -> Result<Url, DownloadError> {
+        let agent = if url.scheme() == "https" { &self.encrypted } else { &self.plain };
         let mut attempts = 0;
         let mut without_progress = 0;
         loop {
             let before = part.length();
             attempts += 1;
             without_progress += 1;
-            let (fault, asked) =
-                match transfer::attempt(&self.agent, &self.settings, url, part, options) {
-                    Ok(from) => return Ok(from),
-                    Err(Setback::Final(error)) => return Err(error),
-                    Err(Setback::Hopeless(fault)) => return Err(failed(url, attempts, fault)),
-                    Err(Setback::Passing { fault, retry_after }) => (fault, retry_after),
-                };
+            let (fault, asked) = match transfer::attempt(agent, &self.settings, url, part, options)
+            {
+                Ok(from) => return Ok(from),
+                Err(Setback::Final(error)) => return Err(error),
+                Err(Setback::Hopeless(fault)) => return Err(failed(url, attempts, fault)),
+                Err(Setback::Passing { fault, retry_after }) => (fault, retry_after),
+            };
             if part.length() >= before.saturating_add(PROGRESS_BYTES) {
                 without_progress = 1;
             }
@@ -263,6 +244,35 @@ impl Downloader {
             backoff::sleep(own.max(asked), options.cancel)?;
         }
     }
+}
+
+/// What asks servers, through a proxy if there is one.
+fn agent(settings: &Settings, proxy: Option<ureq::Proxy>) -> ureq::Agent {
+    let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+    let config = ureq::Agent::config_builder()
+        .tls_config(tls)
+        .proxy(proxy)
+        .user_agent(concat!("monobloc/", env!("CARGO_PKG_VERSION")))
+        // Ranges and lengths are those of the file only if nobody compresses it on the way.
+        .accept_encoding("identity")
+        .http_status_as_error(false)
+        .max_redirects(settings.redirects_max)
+        .save_redirect_history(true)
+        .timeout_resolve(Some(settings.connect_timeout))
+        .timeout_connect(Some(settings.connect_timeout))
+        .timeout_per_read(Some(settings.idle_timeout))
+        .timeout_per_write(Some(settings.idle_timeout))
+        .build();
+    let forward = ForwardConnector {
+        connect_timeout: settings.connect_timeout,
+        idle_timeout: settings.idle_timeout,
+    };
+    let connector =
+        ().chain(forward)
+            .chain(ConnectProxyConnector::default())
+            .chain(TcpConnector::default())
+            .chain(RustlsConnector::default());
+    ureq::Agent::with_parts(config, connector, DefaultResolver::default())
 }
 
 fn failed(url: &Url, attempts: u32, fault: Fault) -> DownloadError {

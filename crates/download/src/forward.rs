@@ -33,7 +33,7 @@ impl Connector<()> for ForwardConnector {
                 && proxy.protocol() == ProxyProtocol::Http
                 && !proxy.is_no_proxy(details.uri)
         });
-        let (Some(proxy), Some(authority)) = (proxy, details.uri.authority()) else {
+        let (Some(proxy), Some(host)) = (proxy, details.uri.host()) else {
             return Ok(None);
         };
         let mut last = io::Error::other("the proxy has no address");
@@ -52,7 +52,7 @@ impl Connector<()> for ForwardConnector {
                     return Ok(Some(Forwarded {
                         stream,
                         buffers: LazyBuffers::new(sizes[0], sizes[1]),
-                        origin: format!("http://{authority}"),
+                        origin: origin(host, details.uri.port_u16()),
                         credentials: credentials.unwrap_or_default(),
                     }));
                 }
@@ -60,6 +60,11 @@ impl Connector<()> for ForwardConnector {
         }
         Err(last.into())
     }
+}
+
+/// The start of an address, without the user and password that may be in it.
+fn origin(host: &str, port: Option<u16>) -> String {
+    port.map_or_else(|| format!("http://{host}"), |port| format!("http://{host}:{port}"))
 }
 
 /// A connection to a proxy that gets requests for one origin.

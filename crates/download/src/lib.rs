@@ -13,6 +13,7 @@ mod error;
 mod forward;
 mod local;
 mod part;
+mod proxy;
 mod transfer;
 
 pub use address::redacted;

@@ -33,6 +33,7 @@ impl Context {
                 .and_then(|_| signal_hook::flag::register(signal, cancel.flag()));
             debug_assert!(armed.is_ok(), "these signals can be handled");
         }
+        remove_own_folder();
         Self {
             arguments: std::env::args_os().collect(),
             environment: Environment::of_process(),
@@ -55,6 +56,10 @@ impl Context {
     pub(crate) fn program(&self) -> Result<Utf8PathBuf, Failure> {
         let program = std::env::current_exe()
             .map_err(|error| Failure::new(format!("cannot find this program itself: {error}")))?;
+        if !program.exists() {
+            // What runs is there for itself and its children, whatever became of its name.
+            return Ok(SELF.into());
+        }
         Utf8PathBuf::from_path_buf(program)
             .map_err(|path| Failure::new(format!("`{}` is not UTF-8", path.display())))
     }
@@ -77,6 +82,24 @@ impl Context {
             }
         };
         Ok(base.join("monobloc/sources"))
+    }
+}
+
+/// This program, as it runs.
+const SELF: &str = "/proc/self/exe";
+
+/// Removes the folder that a script copied this program to, and only that: who is killed later leaves
+/// nothing behind.
+fn remove_own_folder() {
+    let named = std::env::var_os("MONOBLOC_REMOVE_FOLDER").map(std::path::PathBuf::from);
+    let (Some(named), Ok(program)) = (named, std::env::current_exe()) else { return };
+    let is_ours = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(".monobloc-run-");
+    if program.parent().and_then(|folder| folder.file_name()).is_some_and(is_ours)
+        && named.canonicalize().is_ok_and(|named| program.parent() == Some(&named))
+        && fs_err::remove_file(&program).is_ok()
+    {
+        // It is empty but for that; if not, it stays.
+        let _ = fs_err::remove_dir(named);
     }
 }
 

@@ -19,10 +19,10 @@ pub struct Distribution {
     pub config_directory: Utf8PathBuf,
     /// Where packages keep their state.
     pub state_directory: Utf8PathBuf,
-    /// Which installed versions can become this one: versions, `*` at the end stands for anything; none:
-    /// all of them.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub upgrade_from: Vec<String>,
+    /// Which installed versions can become this one: versions, `*` at the end stands for anything;
+    /// `None`: all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgrade_from: Option<Vec<String>>,
 }
 
 impl Default for Distribution {
@@ -51,17 +51,18 @@ impl Distribution {
             install_root: format!("/opt/{name}").into(),
             config_directory: format!("/etc/{name}").into(),
             state_directory: format!("/var/lib/{name}").into(),
-            upgrade_from: Vec::new(),
+            upgrade_from: None,
         }
     }
 
     /// Whether an installed `version` can become this one.
     pub fn upgrades_from(&self, version: &str) -> bool {
-        self.upgrade_from.is_empty()
-            || self.upgrade_from.iter().any(|pattern| match pattern.strip_suffix('*') {
+        self.upgrade_from.as_ref().is_none_or(|allowed| {
+            allowed.iter().any(|pattern| match pattern.strip_suffix('*') {
                 Some(start) => version.starts_with(start),
                 None => version == pattern,
             })
+        })
     }
 
     /// The systemd target that its services belong to.

@@ -113,6 +113,19 @@ impl Staging {
         Ok(Self { folder })
     }
 
+    /// A new folder for what is needed for a moment. Folders that everybody shares are never made.
+    pub fn temporary() -> io::Result<Self> {
+        let mut last = io::Error::other("there is no folder for what is needed for a moment");
+        let own = std::env::temp_dir();
+        for place in own.to_str().into_iter().chain(["/var/tmp", "/run", "/dev/shm", "/"]) {
+            match fs_err::metadata(place).and_then(|_| Self::within(Utf8Path::new(place))) {
+                Err(error) => last = error,
+                made => return made,
+            }
+        }
+        Err(last)
+    }
+
     /// The folder beside `path` that grows to be it: whoever asks holds the lock of that name, makes the
     /// folder, and can rename it within the one directory that holds both.
     pub fn of(path: &Utf8Path) -> io::Result<Self> {

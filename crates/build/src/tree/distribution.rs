@@ -36,12 +36,12 @@ pub(super) fn read(reader: &mut Reader<'_>) -> Option<(Distribution, Option<Pinn
     let paths = ["install_root", "config_directory", "state_directory"]
         .map(|key| fields.get(key).map(|node| absolute_path(reader, node, key)));
     let root = fields.get("build").map(|node| read_root(reader, node));
-    let mut upgrade_from = Vec::new();
-    if let Some(node) = fields.get("upgrade_from") {
-        for version in reader.list(node, "upgrade_from") {
-            upgrade_from.extend(reader.string(version, "a version").map(str::to_owned));
-        }
-    }
+    let upgrade_from = fields.get("upgrade_from").map(|node| {
+        let listed = reader.list(node, "upgrade_from").iter();
+        listed
+            .filter_map(|version| reader.string(version, "a version").map(str::to_owned))
+            .collect()
+    });
     let mut distribution = Distribution::named(name?, version?);
     distribution.upgrade_from = upgrade_from;
     let [install_root, config_directory, state_directory] = paths;

@@ -123,7 +123,7 @@ impl Genconf {
         from: &str,
     ) -> Result<Script, BundleError> {
         let folder = format!("{UPGRADES}/{}", upgrade_folder(id, from));
-        let script = Script::upgrade(job, program, from, &folder);
+        let script = Script::upgrade(job, program, (from, id), &folder);
         let name = script.path.rsplit('/').next().unwrap_or_default();
         let target = self.serve().join(&folder);
         let signature = signature_name(name);

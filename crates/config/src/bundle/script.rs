@@ -25,13 +25,18 @@ impl Script {
     /// The one that installs what is published.
     pub(super) fn install(job: &Job<'_>, program: &Program) -> Self {
         let name = install_name(&job.release.distribution.name);
-        Self::new(name, fill(INSTALL, job, program, ""))
+        Self::new(name, fill(INSTALL, job, program, None))
     }
 
-    /// The one that upgrades hosts with the version `from`; it lies in `folder`.
-    pub(super) fn upgrade(job: &Job<'_>, program: &Program, from: &str, folder: &str) -> Self {
+    /// The one that upgrades hosts with the version `from` to the bundle `to`; it lies in `folder`.
+    pub(super) fn upgrade(
+        job: &Job<'_>,
+        program: &Program,
+        (from, to): (&str, &Sha256),
+        folder: &str,
+    ) -> Self {
         let path = format!("{folder}/{}_node_upgrade.sh", job.release.distribution.name);
-        Self::new(path, fill(UPGRADE, job, program, from))
+        Self::new(path, fill(UPGRADE, job, program, Some((from, to))))
     }
 
     fn new(path: String, content: Vec<u8>) -> Self {
@@ -40,7 +45,12 @@ impl Script {
     }
 }
 
-fn fill(template: &str, job: &Job<'_>, program: &Program, from: &str) -> Vec<u8> {
+fn fill(
+    template: &str,
+    job: &Job<'_>,
+    program: &Program,
+    upgrade: Option<(&str, &Sha256)>,
+) -> Vec<u8> {
     let distribution = &job.release.distribution;
     let roles: Vec<&str> = job.definition.roles.iter().map(package::id::RoleName::as_str).collect();
     let values = [
@@ -81,7 +91,8 @@ fn fill(template: &str, job: &Job<'_>, program: &Program, from: &str) -> Vec<u8>
         ("@HAND_OVER@", HAND_OVER.trim_end()),
         ("@VALUES@", &values.join("\n")),
         ("@PLACES@", &places.join(" ")),
-        ("@FROM_VERSION@", &quoted(from)),
+        ("@FROM_VERSION@", &quoted(upgrade.map_or("", |(from, _)| from))),
+        ("@BUNDLE@", &quoted(&upgrade.map(|(_, to)| to.to_string()).unwrap_or_default())),
         ("@NAME_COMMENT@", &comment),
     ];
     replaced(template, &parts).into_bytes()

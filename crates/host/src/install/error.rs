@@ -55,8 +55,12 @@ pub enum InstallError {
     NoLateConfig { id: PackageId, flag: Utf8PathBuf },
     #[error("nothing is installed that could be upgraded")]
     NotInstalled,
-    #[error("version {installed} is installed, which cannot become {new}: it follows {}", .allowed.join(", "))]
+    #[error("version {installed} is installed, which cannot become {new}: it follows {}", followed(.allowed))]
     NoWay { installed: String, new: String, allowed: Vec<String> },
+    #[error(
+        "what is published is version {version}, bundle {found}, and this upgrade is to bundle {expected}"
+    )]
+    OtherTarget { version: String, found: Sha256, expected: Sha256 },
     #[error("version {installed} is installed, and this upgrade is from {expected} to {new}")]
     OtherVersion { installed: String, expected: String, new: String },
     #[error("what is live fails its checks, and was left alone:\n{}", .0.iter().map(|check| format!("  {check}")).collect::<Vec<_>>().join("\n"))]
@@ -81,6 +85,10 @@ impl From<ObserveError> for InstallError {
     fn from(error: ObserveError) -> Self {
         Self::Host(error.into())
     }
+}
+
+fn followed(versions: &[String]) -> String {
+    if versions.is_empty() { "none".to_owned() } else { versions.join(", ") }
 }
 
 fn names(roles: &[RoleName]) -> String {

@@ -11,6 +11,7 @@ mod upgrade;
 
 use std::collections::BTreeSet;
 
+use package::Sha256;
 use package::bundle::Latest;
 use package::id::RoleName;
 use package::secret::RoleKey;
@@ -52,6 +53,8 @@ pub struct Install {
 pub struct Upgrade {
     /// The version that must be installed, unless the new one is.
     pub from_version: Option<String>,
+    /// The bundle that must be the published one.
+    pub bundle: Option<Sha256>,
     /// Upgrades also what fails its checks.
     pub skip_checks: bool,
 }
@@ -74,8 +77,11 @@ pub struct Installed {
 impl Host {
     /// Makes live what the latest publication has for this host. Safe to repeat.
     pub fn install(&self, request: &Install, job: &Job<'_>) -> Result<Installed, InstallError> {
+        if request.upgrade.is_some() && !self.has_live()? {
+            return Err(InstallError::NotInstalled);
+        }
         let mut offer = self.offer(request, Pinned::read(&self.paths)?.as_ref(), job)?;
-        self.check_version(offer.glance.distribution(), request.upgrade.as_ref())?;
+        self.check_version(&offer.glance, request)?;
         let preflight = self.look_before(&offer, request, job)?;
         let lock = self.lock(job)?;
         // Somebody else may have installed in the meantime.
@@ -86,7 +92,7 @@ impl Host {
         if self.roles_for(request)? != offer.glance.roles {
             offer = self.offer(request, pinned.as_ref(), job)?;
         }
-        self.check_version(offer.glance.distribution(), request.upgrade.as_ref())?;
+        self.check_version(&offer.glance, request)?;
         if request.upgrade.as_ref().is_some_and(|upgrade| !upgrade.skip_checks) {
             self.check_health(job)?;
         }

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 
-use camino::Utf8PathBuf;
 use package::bundle::{self, BUNDLE, Bundle, BundleFile, LATEST, Latest, SIGNATURE, Stale};
 use package::distribution::Distribution;
 use package::durable::Staging;
@@ -152,9 +151,7 @@ impl Host {
         job: &'a Job<'a>,
     ) -> Result<(Reader<'a>, Glance), InstallError> {
         let key = self.trusted_key(request, known)?;
-        let temporary = Utf8PathBuf::try_from(std::env::temp_dir())
-            .map_err(|error| InstallError::Io(error.into_io_error()))?;
-        let reader = Reader { request, scratch: Staging::within(&temporary)?, job };
+        let reader = Reader { request, scratch: Staging::temporary()?, job };
         let latest = self.latest(&reader, &key)?;
         self.believe(&latest, request, known, job)?;
         let bundle = self.bundle(&reader, &key, &latest.bundle)?;

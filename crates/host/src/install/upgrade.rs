@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use package::distribution::Distribution;
 use serde::Deserialize;
 
-use super::{InstallError, Upgrade};
+use super::offer::Glance;
+use super::{Install, InstallError};
 use crate::check;
 use crate::host::{Host, HostError, Job};
 use crate::paths::is_absence;
@@ -34,19 +34,24 @@ impl Host {
     /// Refuses what the distribution does not allow, and what was not asked for.
     pub(super) fn check_version(
         &self,
-        new: &Distribution,
-        upgrade: Option<&Upgrade>,
+        glance: &Glance,
+        request: &Install,
     ) -> Result<(), InstallError> {
-        let installed = self.installed_version()?;
-        if upgrade.is_some() && installed.is_none() && !self.has_live()? {
-            return Err(InstallError::NotInstalled);
+        let (new, upgrade) = (glance.distribution(), request.upgrade.as_ref());
+        if let Some(expected) = upgrade.and_then(|upgrade| upgrade.bundle)
+            && expected != glance.latest.bundle
+        {
+            let (version, found) = (new.version.clone(), glance.latest.bundle);
+            return Err(InstallError::OtherTarget { version, found, expected });
         }
+        let installed = self.installed_version()?;
         let Some(installed) = installed.filter(|installed| *installed != new.version) else {
             return Ok(());
         };
-        if !new.upgrades_from(&installed) {
-            let (allowed, new) = (new.upgrade_from.clone(), new.version.clone());
-            return Err(InstallError::NoWay { installed, new, allowed });
+        // Who takes what is older knows that it does not follow what is there.
+        if !new.upgrades_from(&installed) && !request.allow_older {
+            let allowed = new.upgrade_from.clone().unwrap_or_default();
+            return Err(InstallError::NoWay { installed, new: new.version.clone(), allowed });
         }
         match upgrade.and_then(|upgrade| upgrade.from_version.as_ref()) {
             Some(expected) if *expected != installed => {
@@ -57,8 +62,10 @@ impl Host {
         }
     }
 
-    fn has_live(&self) -> Result<bool, InstallError> {
-        Ok(crate::generation::live(&self.paths).map_err(HostError::from)?.is_some())
+    /// Whether something is installed, by this program or by the reference's.
+    pub(super) fn has_live(&self) -> Result<bool, InstallError> {
+        let live = crate::generation::live(&self.paths).map_err(HostError::from)?;
+        Ok(live.is_some() || self.installed_version()?.is_some())
     }
 
     /// Runs the checks of what is live: what is ill is not upgraded.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8Path;
 use package::durable::Staging;
 use package::{Cancel, Cancelled};
 
@@ -53,13 +53,10 @@ pub(super) fn run_script(
     let Some((interpreter, argument)) = interpreter(text) else {
         return not_started("its first line names no interpreter".to_owned());
     };
-    let written = Utf8PathBuf::try_from(std::env::temp_dir())
-        .map_err(camino::FromPathBufError::into_io_error)
-        .and_then(|folder| Staging::within(&folder))
-        .and_then(|folder| {
-            fs_err::write(folder.path().join("script"), text)?;
-            Ok::<_, io::Error>(folder)
-        });
+    let written = Staging::temporary().and_then(|folder| {
+        fs_err::write(folder.path().join("script"), text)?;
+        Ok::<_, io::Error>(folder)
+    });
     match written {
         Ok(folder) => {
             let mut arguments: Vec<String> = argument.map(str::to_owned).into_iter().collect();

@@ -128,14 +128,15 @@ pub(super) fn judge_disk(
     if let Some(needs) = needs {
         let Needs { packages, packages_bytes, downloads_bytes, entries } = needs;
         needed_entries = if packages == 0 { 0 } else { entries.saturating_add(MARGIN_ENTRIES) };
-        let sum = packages_bytes.saturating_add(downloads_bytes).saturating_add(MARGIN_BYTES);
+        let margin = if packages == 0 { 0 } else { MARGIN_BYTES };
+        let sum = packages_bytes.saturating_add(downloads_bytes).saturating_add(margin);
         needed_bytes = needed_bytes.max(sum);
         detail = format!(
             " ({packages} new package{}: {} unpacked, {} of downloads, {} to spare)",
             if packages == 1 { "" } else { "s" },
             size(packages_bytes),
             size(downloads_bytes),
-            size(MARGIN_BYTES)
+            size(margin)
         );
     }
     let fix =

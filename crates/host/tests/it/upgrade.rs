@@ -8,7 +8,8 @@ use crate::install::Scene;
 fn publish(scene: &mut Scene, version: &str, sequence: u64, upgrade_from: &[&str]) {
     let bundle = &mut scene.publisher.bundle;
     version.clone_into(&mut bundle.distribution.version);
-    bundle.distribution.upgrade_from = upgrade_from.iter().map(|&from| from.to_owned()).collect();
+    let allowed: Vec<String> = upgrade_from.iter().map(|&from| from.to_owned()).collect();
+    bundle.distribution.upgrade_from = Some(allowed).filter(|allowed| !allowed.is_empty());
     let of_roles = bundle.packages.values_mut().flat_map(|all| all.values_mut());
     of_roles.for_each(|ids| ids.retain(|id| id.name().as_str() != "dcos-metadata"));
     let id = format!("dcos-metadata--{version}");
@@ -23,7 +24,8 @@ fn upgrade(
     from_version: Option<&str>,
     skip_checks: bool,
 ) -> Result<Installed, InstallError> {
-    let upgrade = Upgrade { from_version: from_version.map(str::to_owned), skip_checks };
+    let from_version = from_version.map(str::to_owned);
+    let upgrade = Upgrade { from_version, bundle: None, skip_checks };
     scene.install(&Install { upgrade: Some(upgrade), ..scene.request(&[]) })
 }
 

@@ -124,17 +124,15 @@ pub(crate) fn run(
         door::check_address(*door, bootstrap_url)
             .map_err(|error| Failure::of(&error).hint("a stick needs no address: `--for usb`"))?;
     }
-    if arguments.thin && declared.artifact.is_none() {
-        return Err(Failure::usage("`--thin` is for artifacts: a tree cannot be served")
-            .hint("configure the file that `monobloc build` made: `--tree FILE`"));
+    let release = release(context, arguments, &declared, output)?;
+    if let Some(from) = &arguments.upgrade_from
+        && !release.distribution.upgrades_from(from)
+    {
+        let allowed = release.distribution.upgrade_from.clone().unwrap_or_default().join(", ");
+        let version = &release.distribution.version;
+        return Err(Failure::usage(format!("version {from} cannot become {version}"))
+            .hint(format!("`upgrade_from` of the distribution has: {allowed}")));
     }
-    let release = if let Some(artifact) = &declared.artifact {
-        release::of_artifact(artifact, &arguments.variant)?
-    } else {
-        let program = program(context, arguments.program.as_deref(), output)?;
-        let tree = &arguments.file.tree.tree;
-        release::of_tree(tree, &arguments.variant, &declared.distribution, &program)?
-    };
     let genconf = Genconf::new(match file.parent() {
         Some(folder) if folder != "" => folder.to_owned(),
         _ => ".".into(),
@@ -169,6 +167,25 @@ pub(crate) fn run(
     let written: Vec<Written> = written.collect::<Result<_, _>>()?;
     let made = Made { published, collected, written };
     show(&release, &genconf, &signer, &made, output)
+}
+
+/// What is configured, with the program that hosts get.
+fn release(
+    context: &Context,
+    arguments: &ConfigureArgs,
+    declared: &Declared,
+    output: &Output,
+) -> Result<Release, Failure> {
+    if let Some(artifact) = &declared.artifact {
+        return release::of_artifact(artifact, &arguments.variant);
+    }
+    if arguments.thin {
+        return Err(Failure::usage("`--thin` is for artifacts: a tree cannot be served")
+            .hint("configure the file that `monobloc build` made: `--tree FILE`"));
+    }
+    let program = program(context, arguments.program.as_deref(), output)?;
+    let tree = &arguments.file.tree.tree;
+    release::of_tree(tree, &arguments.variant, &declared.distribution, &program)
 }
 
 /// What was done.

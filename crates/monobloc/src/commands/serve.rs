@@ -152,9 +152,12 @@ struct Places {
 
 impl Places {
     fn of(context: &Context, arguments: &ServeArgs) -> Result<Self, Failure> {
-        let absolute = |path: &Utf8PathBuf| context.absolute(path);
-        let artifact = arguments.artifact.as_ref().map(absolute).transpose()?;
+        let named = arguments.artifact.as_deref().or(context.artifact());
+        let artifact = named.map(|path| context.absolute(path)).transpose()?;
         let asked = arguments.folder.as_deref().unwrap_or(Utf8Path::new(FOLDER));
+        if asked.is_file() {
+            return Ok(Self { folder: None, artifact: Some(context.absolute(asked)?) });
+        }
         let folder = Some(context.absolute(asked)?);
         // An artifact can have all that hosts need.
         let is_needed = |folder: &Utf8PathBuf| {

@@ -21,6 +21,7 @@ fn help_says_what_there_is() {
       keys         Make keys that sign
       config       Say what a cluster is, and try it before hosts see it
       configure    Configure a built tree for one cluster: makes what hosts install
+      serve        Serve bundles over HTTP, for hosts to install
       host         Keep the packages of this host and switch between generations of them
       local        Make hosts on this machine to try and test with
       completions  Print a completion script for a shell

@@ -69,32 +69,32 @@ pub(crate) fn scripts_install_upgrade_and_go_back_by_themselves(release: Suite, 
     let before = snapshot::of(&site);
     publish(&site, "1", "exit 0");
     let install = format!("{SERVED}/dcos_install.sh");
-    let (code, text) = sh(&site, &[&install, "master"]);
-    assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("installed: dcos 1 as master"), "{text}");
+    let (code, told) = sh(&site, &[&install, "master"]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.contains("installed: dcos 1 as master"), "{told}");
     site.assert_whole(&[("web", "1")]);
     let pid = site.pid("web.service");
-    let (code, text) = sh(&site, &[&install, "master"]);
-    assert!(code == Some(0) && text.contains("unchanged: dcos 1"), "{text}");
+    let (code, told) = sh(&site, &[&install, "master"]);
+    assert!(code == Some(0) && told.contains("unchanged: dcos 1"), "{told}");
     assert_eq!(site.pid("web.service"), pid);
 
     // A version whose check fails: the host goes back by itself, and the script says so.
     let published = publish(&site, "2", "echo the quorum is lost; exit 7");
-    let (code, text) = upgrade(&site, &published);
-    assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("is live again") && text.contains("the quorum is lost"), "{text}");
+    let (code, told) = upgrade(&site, &published);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("is live again") && told.contains("the quorum is lost"), "{told}");
     site.assert_whole(&[("web", "1")]);
 
     let published = publish(&site, "3", "[ ! -e /run/ill ]");
     // What is ill is not upgraded, and what is well is.
-    let (code, text) = upgrade(&site, &published);
-    assert_eq!(code, Some(0), "{text}");
+    let (code, told) = upgrade(&site, &published);
+    assert_eq!(code, Some(0), "{told}");
     site.assert_whole(&[("web", "3")]);
     site.run(&["touch", "/run/ill"]);
     let published = publish(&site, "4", "exit 0");
-    let (code, text) = upgrade(&site, &published);
-    assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("which cannot become 4"), "{text}");
+    let (code, told) = upgrade(&site, &published);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("which cannot become 4"), "{told}");
     site.run(&["rm", "/run/ill"]);
     site.monobloc(&["audit"]);
     site.monobloc(&["uninstall", "--purge"]);

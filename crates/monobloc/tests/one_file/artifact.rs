@@ -25,7 +25,7 @@ fn it_runs_where_there_is_nothing_else_also_on_an_old_kernel() {
         assert!(root.sh("printf secret | sh test.sh --hash-password=x").starts_with("$6$"));
         // Nothing of it is left anywhere but what was asked for.
         let left: Vec<_> =
-            root.listing().into_iter().filter(|path| path.contains(".monobloc-")).collect();
+            root.listing().into_iter().filter(|path| path.contains(".monobloc-run-")).collect();
         assert!(left.is_empty(), "{left:?}");
     }
 }

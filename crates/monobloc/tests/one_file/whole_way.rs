@@ -76,7 +76,7 @@ fn one_file_that_was_configured_is_all_that_a_host_needs() {
     let file = site.path("genconf/for/file/test_cluster.sh");
     let root = Root::new(site.path("root"), Kernel::Old).bind(&file, "/host/cluster.sh");
     let before = root.listing();
-    let said = root.sh("sh cluster.sh host --distribution test install --role slave");
+    let said = root.sh("sh cluster.sh host install --role slave");
     assert!(said.contains("installed: test 1 as slave"), "{said}");
     assert_eq!(root.sh("/opt/test/bin/kv"), "kv 1\n");
     let named = root.sh(&format!("{MONOBLOC} install --from /host/cluster.sh"));

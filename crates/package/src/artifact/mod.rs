@@ -254,13 +254,13 @@ impl Artifact {
     /// Checks that nothing is between the files.
     fn check_gaps(&self) -> Result<(), ArtifactError> {
         let mut files: Vec<&ArtifactFile> = self.index.files.values().collect();
-        files.sort_by_key(|file| file.offset);
+        files.sort_by_key(|file| (file.offset, file.size));
         let end = files.last().map_or(HEAD_BYTES, |file| file.offset + file.size);
         let starts = files.iter().map(|file| file.offset).chain([to_page(end)]).skip(1);
         for (file, start) in files.iter().zip(starts) {
             let from = file.offset + file.size;
             let mut gap = Vec::new();
-            let piece = Piece::part(&self.path, "a gap", from, start - from);
+            let piece = Piece::part(&self.path, "a gap", from, start.saturating_sub(from));
             piece.copy_to(&mut gap).map_err(|source| self.io(source))?;
             if gap.iter().any(|byte| *byte != 0) {
                 let problem = format!("something lies at {from}, where nothing belongs");

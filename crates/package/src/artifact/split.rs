@@ -12,6 +12,8 @@ use crate::{Cancel, Piece, Sha256, durable, platform};
 
 /// What stands behind the name of a file to make the name of the list of its parts.
 pub const PARTS: &str = ".parts.sha256";
+/// The same of the file with the digest of the whole.
+const WHOLE: &str = ".sha256";
 /// The largest list that is read.
 const LIST_MAX_BYTES: u64 = 1 << 20;
 /// How many parts there can be: names have three digits.
@@ -22,7 +24,7 @@ const PARTS_MAX: u64 = 999;
 pub struct Split {
     /// The parts, in order.
     pub parts: Vec<Utf8PathBuf>,
-    /// The list with their digests, and that of the whole.
+    /// The list with their digests; that of the whole lies beside it.
     pub list: Utf8PathBuf,
 }
 
@@ -65,20 +67,31 @@ pub fn split(
         lines.push(format!("{}  {part_name}\n", hasher.finish()));
         parts.push(part);
     }
-    let lines = format!("# {}  {name}\n{}", whole.finish(), lines.concat());
+    // Who joins with `cat` takes what is there.
+    for number in count + 1..=PARTS_MAX {
+        let left = folder.join(format!("{name}.{number:03}"));
+        durable::remove_tree(&left).map_err(|source| ArtifactError::Io { path: left, source })?;
+    }
     let list = folder.join(format!("{name}{PARTS}"));
-    durable::write(&list, lines.as_bytes())
-        .map_err(|source| ArtifactError::Io { path: list.clone(), source })?;
+    let whole = format!("{}  {name}\n", whole.finish());
+    for (path, text) in [(&list, lines.concat()), (&folder.join(format!("{name}{WHOLE}")), whole)] {
+        durable::write(path, text.as_bytes())
+            .map_err(|source| ArtifactError::Io { path: path.clone(), source })?;
+    }
     Ok(Split { parts, list })
 }
-
-/// What a list says: the name and digest of the whole, and of each part.
-type Listed = ((String, Sha256), Vec<(String, Sha256)>);
 
 /// Joins the parts that lie beside `list` to the new file `target`, every byte verified.
 pub fn join(list: &Utf8Path, target: &Utf8Path, cancel: &Cancel) -> Result<Sha256, ArtifactError> {
     let io = |source| ArtifactError::Io { path: target.to_owned(), source };
-    let ((_, expected), parts) = read_list(list)?;
+    let parts = read_list(list)?;
+    let whole = Utf8PathBuf::from(list.as_str().strip_suffix(PARTS).unwrap_or(list.as_str()));
+    let digest = Utf8PathBuf::from(format!("{whole}{WHOLE}"));
+    let listed = read_list(&digest)?;
+    let [(_, expected)] = listed.as_slice() else {
+        let problem = "expected one line in it".to_owned();
+        return Err(ArtifactError::Parts { path: digest, problem });
+    };
     if fs_err::symlink_metadata(target).is_ok() {
         return Err(ArtifactError::Exists(target.to_owned()));
     }
@@ -98,8 +111,8 @@ pub fn join(list: &Utf8Path, target: &Utf8Path, cancel: &Cancel) -> Result<Sha25
     file.seek(SeekFrom::Start(0)).map_err(io)?;
     whole.read_all(&mut file).map_err(io)?;
     let found = whole.finish();
-    if found != expected {
-        let path = target.to_owned();
+    if found != *expected {
+        let (path, expected) = (target.to_owned(), *expected);
         return Err(ArtifactError::Changed { path, file: "it".to_owned(), found, expected });
     }
     platform::set_mode(file.path(), 0o755).map_err(io)?;
@@ -110,7 +123,8 @@ pub fn join(list: &Utf8Path, target: &Utf8Path, cancel: &Cancel) -> Result<Sha25
     Ok(found)
 }
 
-fn read_list(list: &Utf8Path) -> Result<Listed, ArtifactError> {
+/// Names and digests, a line each.
+fn read_list(list: &Utf8Path) -> Result<Vec<(String, Sha256)>, ArtifactError> {
     let io = |source| ArtifactError::Io { path: list.to_owned(), source };
     let wrong =
         |problem: &str| ArtifactError::Parts { path: list.to_owned(), problem: problem.to_owned() };
@@ -123,10 +137,6 @@ fn read_list(list: &Utf8Path) -> Result<Listed, ArtifactError> {
         let is_name = !name.is_empty() && !name.contains('/') && ![".", ".."].contains(&name);
         is_name.then_some((name.to_owned(), digest.parse().ok()?))
     };
-    let mut lines = text.lines();
-    let whole = lines.next().and_then(|first| line(first.strip_prefix("# ")?));
-    let whole = whole.ok_or_else(|| wrong("expected `# SHA-256  NAME` in its first line"))?;
-    let parts: Option<Vec<_>> = lines.map(line).collect();
-    let parts = parts.ok_or_else(|| wrong("expected `SHA-256  NAME` in each line"))?;
-    Ok((whole, parts))
+    let listed: Option<Vec<_>> = text.lines().map(line).collect();
+    listed.ok_or_else(|| wrong("expected `SHA-256  NAME` in each line"))
 }

@@ -7,10 +7,9 @@ use camino::{Utf8Path, Utf8PathBuf};
 
 use super::{
     Artifact, ArtifactError, ArtifactFile, FOOTER_BYTES, FORMAT, Footer, HEAD_BYTES, INDEX, Index,
-    PAGE_BYTES, PROGRAM, VariantSet, to_page,
+    PROGRAM, VariantSet, to_page,
 };
 use crate::bundle::{BundleFile, SIGNATURE};
-use crate::digest::Hasher;
 use crate::distribution::Distribution;
 use crate::path::PackagePath;
 use crate::sign::SecretKey;
@@ -152,20 +151,16 @@ fn subject(distribution: &Distribution, id: Sha256) -> String {
 /// The script for this program.
 fn head(distribution: &Distribution, program: &Piece) -> Result<Vec<u8>, ArtifactError> {
     let size = program.size().map_err(read_error(program))?;
-    let pages = size.div_ceil(PAGE_BYTES);
-    let mut hasher = Hasher::new();
-    let read = program.open().and_then(|mut reader| hasher.read_all(&mut reader));
-    read.map_err(read_error(program))?;
-    hasher.update(&vec![0; usize::try_from(pages * PAGE_BYTES - size).unwrap_or_default()]);
+    let digest = program.sha256().map_err(read_error(program))?;
     let is_plain = |char: &char| char.is_ascii_alphanumeric() || "._+~-".contains(*char);
     let version: String = distribution.version.chars().filter(is_plain).take(80).collect();
     let mut text = HEAD.to_owned();
     for (name, value) in [
         ("@NAME@", &distribution.name),
         ("@VERSION@", &version),
-        ("@FIRST@", &(HEAD_BYTES / PAGE_BYTES).to_string()),
-        ("@PAGES@", &pages.to_string()),
-        ("@DIGEST@", &hasher.finish().to_string()),
+        ("@FIRST@", &(HEAD_BYTES + 1).to_string()),
+        ("@BYTES@", &size.to_string()),
+        ("@DIGEST@", &digest.to_string()),
         ("@MEGABYTES@", &size.div_ceil(1_000_000).to_string()),
     ] {
         text = text.replace(name, value);

@@ -27,6 +27,7 @@ impl World {
         let root = Utf8Path::from_path(folder.path()).unwrap().to_owned();
         let pair = KeyPair::generate(None).unwrap();
         let program = "#!/bin/sh\ncase ${1-} in --version) exit ;; esac\n\
+                       rm -r \"$MONOBLOC_REMOVE_FOLDER\"\n\
                        echo \"program of ${MONOBLOC_ARTIFACT##*/}: $*\"\n[ \"${1-}\" != 7 ] || exit 7\n";
         write_files(&root, &[("program", program, 0o755), ("a", "package", 0o644)]).unwrap();
         write_files(&root, &[("empty", "", 0o644), ("page", &"x".repeat(4096), 0o644)]).unwrap();
@@ -225,7 +226,8 @@ fn a_list_of_parts_names_nothing_outside_of_its_folder() {
     let digest = Sha256::of(b"");
     for name in ["../a", "/etc/passwd", "..", ""] {
         let list = world.root.join("x.parts.sha256");
-        fs_err::write(&list, format!("# {digest}  x\n{digest}  {name}\n")).unwrap();
+        fs_err::write(&list, format!("{digest}  {name}\n")).unwrap();
+        fs_err::write(world.root.join("x.sha256"), format!("{digest}  x\n")).unwrap();
         let error = artifact::join(&list, &world.root.join("x"), &Cancel::new()).unwrap_err();
         assert!(matches!(error, ArtifactError::Parts { .. }), "{name}: {error}");
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use percent_encoding::percent_decode_str;
 
 /// A relative path that cannot lead out of a folder: every part of it is a plain name that does not
-/// begin with a dot.
+/// begin with a dot, and is not that of a secret key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedPath(String);
 
@@ -19,6 +19,7 @@ impl ServedPath {
             // A slash that was encoded is no separator, and a name has none.
             let is_plain = !part.is_empty()
                 && !part.starts_with('.')
+                && !is_key(&part)
                 && !part.contains(['/', '\\'])
                 && !part.contains(char::is_control);
             if !is_plain {
@@ -58,6 +59,12 @@ impl ServedPath {
             _ => "application/octet-stream",
         }
     }
+}
+
+/// Whether a file of this name holds a key that is nobody else's business, whatever folder somebody serves
+/// by mistake; no bundle has such names.
+fn is_key(name: &str) -> bool {
+    [".key", ".agekey"].iter().any(|ending| name.to_ascii_lowercase().ends_with(ending))
 }
 
 impl fmt::Display for ServedPath {

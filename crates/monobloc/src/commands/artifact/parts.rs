@@ -12,9 +12,10 @@ use crate::render::{Output, plural};
 
 /// Cut a file into parts that can each be verified
 ///
-/// Writes FILE.001, FILE.002, … and FILE.parts.sha256, the list of their digests: put a copy of it on every
-/// medium. `sha256sum -c --ignore-missing FILE.parts.sha256` verifies those that are there; `monobloc
-/// artifact join` verifies and joins them, and `cat FILE.0* > FILE` joins them where there is no monobloc.
+/// Writes FILE.001, FILE.002, … with FILE.parts.sha256, the list of their digests, and FILE.sha256, that of
+/// the whole: put a copy of these two on every medium. `sha256sum -c --ignore-missing FILE.parts.sha256`
+/// verifies those that are there; `monobloc artifact join` verifies and joins them, and
+/// `cat FILE.[0-9][0-9][0-9] > FILE` joins them where there is no monobloc.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   monobloc artifact split dcos_generate_config.sh --size 4G -o parts

@@ -130,8 +130,7 @@ impl Declared {
             return Err(Failure::usage(format!("`{}` is configured already", artifact.path()))
                 .hint("hosts install from it: `monobloc host install --from FILE`"));
         }
-        let temporary = camino::Utf8PathBuf::try_from(std::env::temp_dir())?;
-        let staging = Staging::within(&temporary)?;
+        let staging = Staging::temporary()?;
         if let Some(packed) = artifact.piece(TREE_CONFIG) {
             let folder = staging.path().join("config");
             archive::unpack(&packed, &folder, &UnpackOptions::default())?;

@@ -5,8 +5,10 @@ use std::io::Read as _;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use host::install::{Install, InstallError, Upgrade};
+use host::preflight::Facts;
 use host::setup::SealedError;
 use host::store::{OpenError, Repository};
+use package::Sha256;
 use package::bundle::Stale;
 use package::id::RoleName;
 use package::secret::{RoleKey, SecretError};
@@ -68,9 +70,21 @@ pub(super) struct UpgradeArgs {
     #[arg(long, value_name = "VERSION")]
     from_version: Option<String>,
 
+    /// The bundle that must be the published one
+    #[arg(long, value_name = "SHA-256")]
+    bundle: Option<Sha256>,
+
     /// Upgrade even if what is live fails its checks
     #[arg(long)]
     skip_checks: bool,
+
+    /// The key of the publisher: a file, or the key itself; needed if nothing of theirs was installed yet
+    #[arg(long, value_name = "FILE|KEY")]
+    public_key: Option<String>,
+
+    /// Do not look at whether this machine can be what it shall become
+    #[arg(short = 'd', long)]
+    disable_preflight: bool,
 }
 
 /// Where a bundle comes from, and how much of it is believed.
@@ -116,25 +130,39 @@ pub(super) fn run(call: &Call<'_>, arguments: &InstallArgs) -> Result<Outcome, F
         }
         return Ok(if report.is_good() { Outcome::Done } else { Outcome::Failed });
     }
-    let mut reason = "";
-    if arguments.disable_preflight {
-        reason = "preflight was disabled";
-        call.output.note("preflight is disabled: nobody looks at what this machine is");
-    } else {
-        request.preflight = Some(facts);
-    }
+    let reason = look_or_not(call, &mut request, facts, arguments.disable_preflight);
     carry_out(call, &request, "install", reason)
+}
+
+/// Lets the machine be looked at, unless somebody does not want that; returns what the history says.
+fn look_or_not(
+    call: &Call<'_>,
+    request: &mut Install,
+    facts: Facts,
+    is_disabled: bool,
+) -> &'static str {
+    if is_disabled {
+        call.output.note("preflight is disabled: nobody looks at what this machine is");
+        return "preflight was disabled";
+    }
+    request.preflight = Some(facts);
+    ""
 }
 
 pub(super) fn upgrade(call: &Call<'_>, arguments: &UpgradeArgs) -> Result<Outcome, Failure> {
     let upgrade = Upgrade {
         from_version: arguments.from_version.clone(),
+        bundle: arguments.bundle,
         skip_checks: arguments.skip_checks,
     };
-    let preflight = Some(arguments.source.machine.facts(call)?);
-    let request = arguments.source.request(call)?;
-    let request = Install { upgrade: Some(upgrade), preflight, ..request };
-    carry_out(call, &request, "upgrade", "")
+    let mut request = arguments.source.request(call)?;
+    request.upgrade = Some(upgrade);
+    if let Some(key) = read_key(arguments.public_key.as_deref())? {
+        request.key = Some(key);
+    }
+    let facts = arguments.source.machine.facts(call)?;
+    let reason = look_or_not(call, &mut request, facts, arguments.disable_preflight);
+    carry_out(call, &request, "upgrade", reason)
 }
 
 impl SourceArgs {
@@ -251,7 +279,12 @@ pub(super) fn refused(call: &Call<'_>, error: &InstallError) -> Failure {
              it nevertheless"
         }
         InstallError::NotInstalled => "install it: `monobloc host install --role ROLE`",
-        InstallError::NoWay { .. } => "upgrade to a version between the two first",
+        InstallError::NoWay { .. } => {
+            "upgrade to a version between the two first; `--allow-older` takes it nevertheless"
+        }
+        InstallError::OtherTarget { .. } => {
+            "something else was published since; make a script for it: `--generate-node-upgrade-script`"
+        }
         InstallError::OtherVersion { .. } => {
             "make the script for the version that is installed: `--generate-node-upgrade-script`"
         }

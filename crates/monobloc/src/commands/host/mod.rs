@@ -15,6 +15,7 @@ use camino::Utf8PathBuf;
 use host::history::By;
 use host::machine::Machine;
 use host::{Host, HostError, Job, Paths, SystemClock};
+use package::artifact::Artifact;
 use package::distribution::Distribution;
 use package::sign::PublicKey;
 
@@ -150,7 +151,7 @@ pub(crate) fn run(
 impl Places {
     /// The installation that the options name.
     pub(crate) fn host(&self, context: &Context) -> Result<Host, Failure> {
-        let mut distribution = self.distribution()?;
+        let mut distribution = self.distribution(context)?;
         let absolute = |path: &Option<Utf8PathBuf>| {
             path.as_ref().map(|path| context.absolute(path)).transpose()
         };
@@ -177,19 +178,22 @@ impl Places {
             paths.config = config;
         }
         let state = absolute(&self.state_dir_root)?;
-        Ok(installation(distribution, paths, state, self.services))
+        Ok(installation(context, distribution, paths, state, self.services))
     }
 
-    fn distribution(&self) -> Result<Distribution, Failure> {
-        Ok(match &self.distribution {
-            None => Distribution::default(),
-            Some(name) => Distribution::called(&distribution_name(name)?, "0"),
-        })
+    fn distribution(&self, context: &Context) -> Result<Distribution, Failure> {
+        match (&self.distribution, context.artifact()) {
+            (Some(name), _) => Ok(Distribution::called(&distribution_name(name)?, "0")),
+            // What this program came in says what it is for.
+            (None, Some(artifact)) => Ok(Artifact::open(artifact)?.index().distribution.clone()),
+            (None, None) => Ok(Distribution::default()),
+        }
     }
 }
 
 /// The installation at these places, with the machine that it is on.
 pub(crate) fn installation(
+    context: &Context,
     distribution: Distribution,
     paths: Paths,
     state: Option<Utf8PathBuf>,
@@ -198,8 +202,7 @@ pub(crate) fn installation(
     // Another root is a trial, a test, an image in the making: the machine is not its business.
     let is_own = paths.root == distribution.install_root && !services.rooted_systemd;
     let mut machine = if is_own {
-        let program = std::env::current_exe().ok().and_then(|path| path.try_into().ok());
-        Machine::this(&distribution, program)
+        Machine::this(&distribution, context.program().ok())
     } else {
         Machine::below(&paths.root)
     };

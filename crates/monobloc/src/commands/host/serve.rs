@@ -64,7 +64,7 @@ fn listener(call: &Call<'_>, places: &Places, arguments: &ServeArgs) -> Result<L
         (None, _, Some(address)) => Listener::loopback(address),
         (None, Some(path), None) => Listener::socket(&call.context.absolute(path)?),
         (None, None, None) => {
-            let name = places.distribution()?.name;
+            let name = places.distribution(call.context)?.name;
             Listener::socket(Utf8Path::new(&format!("/run/{name}/api.sock")))
         }
     };

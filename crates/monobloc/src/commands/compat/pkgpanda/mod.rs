@@ -77,7 +77,7 @@ fn open(context: &Context, call: &Call) -> Result<Host, Problems> {
         }
     }
     let state = call.state.as_ref().map(|path| context.absolute(Utf8Path::new(path)));
-    Ok(installation(distribution, paths, state.transpose()?, call.services))
+    Ok(installation(context, distribution, paths, state.transpose()?, call.services))
 }
 
 /// Warnings for everybody who did not ask for silence; of `setup` also how it goes on.
