@@ -224,37 +224,45 @@ fn killed_at_any_moment_it_leaves_the_old_bundle_or_the_new_and_a_second_try_end
 }
 
 #[test]
-fn a_disk_that_is_full_forbidden_or_broken_is_an_error_and_the_old_bundle_stays() {
+fn a_full_disk_is_an_error_and_the_old_bundle_stays() {
+    fails_cleanly(Errno::ENOSPC, Calls::Changes, "No space left on device");
+}
+
+#[test]
+fn a_forbidden_folder_is_an_error_and_the_old_bundle_stays() {
+    fails_cleanly(Errno::EACCES, Calls::Changes, "Permission denied");
+}
+
+#[test]
+fn a_broken_disk_is_an_error_and_the_old_bundle_stays() {
+    fails_cleanly(Errno::EIO, Calls::All, "Input/output error");
+}
+
+/// Lets every call fail in turn.
+fn fails_cleanly(errno: Errno, calls: Calls, text: &str) {
     let site = Site::new();
     let known = Known::of(&site, Some("old"), "new");
     let genconf = site.genconf();
-    for (errno, calls, text) in [
-        (Errno::ENOSPC, Calls::Changes, "No space left on device"),
-        (Errno::EACCES, Calls::Changes, "Permission denied"),
-        (Errno::EIO, Calls::All, "Input/output error"),
-    ] {
-        for n in 0.. {
-            let program = site.program();
-            let outcome = trace::fail_at(&program, &site.world(), n, errno, calls).unwrap();
-            let Some(hit) = &outcome.hit else {
-                assert!(n > 3, "only {n} calls");
-                known.base.write(&site.world(), Roots::Keep).unwrap();
-                break;
-            };
-            let stderr = String::from_utf8_lossy(&outcome.stderr);
-            let says = || format!("{errno} at {n}: {hit}\nstderr: {stderr}");
-            let is_done = outcome.status.code() == Some(0);
-            if !is_done {
-                assert_eq!(outcome.status.code(), Some(1), "{}", says());
-                assert!(stderr.contains(text), "{}", says());
-            }
-            known.check(published(&genconf, &says), is_done, &says);
-            if n % 4 == 0 {
-                site.configure(&genconf);
-                assert_eq!(published(&genconf, &says), known.after, "{}", says());
-            }
-            known.base.write(&site.world(), Roots::Keep).unwrap();
+    for n in 0.. {
+        let program = site.program();
+        let outcome = trace::fail_at(&program, &site.world(), n, errno, calls).unwrap();
+        let Some(hit) = &outcome.hit else {
+            assert!(n > 3, "only {n} calls");
+            break;
+        };
+        let stderr = String::from_utf8_lossy(&outcome.stderr);
+        let says = || format!("{errno} at {n}: {hit}\nstderr: {stderr}");
+        let is_done = outcome.status.code() == Some(0);
+        if !is_done {
+            assert_eq!(outcome.status.code(), Some(1), "{}", says());
+            assert!(stderr.contains(text), "{}", says());
         }
+        known.check(published(&genconf, &says), is_done, &says);
+        if n % 4 == 0 {
+            site.configure(&genconf);
+            assert_eq!(published(&genconf, &says), known.after, "{}", says());
+        }
+        known.base.write(&site.world(), Roots::Keep).unwrap();
     }
 }
 
