@@ -155,8 +155,7 @@ impl<W: Wire> Connection<W> {
                     }
                     running.sent(sent);
                     done += sent;
-                    // Others get their turn: all who fetch the same file go through it together, so that it
-                    // is in the processor's cache for them.
+                    // Others get their turn, however fast this client takes what it gets.
                     tokio::task::yield_now().await;
                 }
                 Ok(())
