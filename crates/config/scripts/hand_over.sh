@@ -131,14 +131,26 @@ find_bundle() {
     from=${from%/}
 }
 
-# Becomes the program: signals and standard input are its own. It removes the folder it was copied to.
+# Keeps an option for the program: one a line, for words may have blanks in them.
+given=
+option() {
+    given="$given$1
+"
+}
+
+# Becomes the program, with the options that were kept: signals and standard input are its own. It removes
+# the folder it was copied to.
 become_program() {
     if [ -n "$folder" ]; then
         MONOBLOC_REMOVE_FOLDER=$folder
         export MONOBLOC_REMOVE_FOLDER
     fi
     trap - EXIT
-    exec "$program" "$@"
+    IFS='
+'
+    set -f
+    # shellcheck disable=SC2086 # Lines are words here.
+    exec "$program" "$@" $given
 }
 
 # Programs look for the names in small letters.

@@ -35,17 +35,9 @@ Environment: http_proxy, https_proxy, no_proxy; MONOBLOC_TMPDIR: where the progr
 END
 }
 
-json=
 from=
 mode=install
-given=
 @HAND_OVER@
-
-# Options for the program are kept in "$given", one a line, for words may have blanks in them.
-option() {
-    given="$given$1
-"
-}
 
 wanted=
 while [ $# -gt 0 ]; do
@@ -54,8 +46,7 @@ while [ $# -gt 0 ]; do
         -d | --disable-preflight) option --disable-preflight ;;
         -p | --preflight-only) mode=preflight ;;
         "--no-block-$name-setup") option --no-block-systemd ;;
-        --allow-older | --allow-expired) option "$1" ;;
-        --json) json=yes ;;
+        --allow-older | --allow-expired | --json) option "$1" ;;
         --from | --key-file)
             [ $# -gt 1 ] || misuse "$1 needs a value"
             case $1 in
@@ -85,11 +76,4 @@ be_root
 find_bundle
 find_program
 say "[2/2] $mode:${wanted:- no role} from $from"
-IFS='
-'
-set -f
-# shellcheck disable=SC2086 # Lines are words here.
-set -- $given
-unset IFS
-[ -z "$json" ] || set -- "$@" --json
-become_program host @PLACES@ install --from "$from" --public-key "$public_key" "$@"
+become_program host @PLACES@ install --from "$from" --public-key "$public_key"

@@ -32,24 +32,15 @@ Environment: http_proxy, https_proxy, no_proxy; MONOBLOC_TMPDIR: where the progr
 END
 }
 
-json=
 from=
-given=
 @HAND_OVER@
-
-# Options for the program are kept in "$given", one a line, for words may have blanks in them.
-option() {
-    given="$given$1
-"
-}
 
 while [ $# -gt 0 ]; do
     case $1 in
         -h | --help) usage; exit 0 ;;
         -v | --verbose) ;;
-        --skip-checks | --allow-expired) option "$1" ;;
+        --skip-checks | --allow-expired | --json) option "$1" ;;
         -d | --disable-preflight) option --disable-preflight ;;
-        --json) json=yes ;;
         --from | --key-file)
             [ $# -gt 1 ] || misuse "$1 needs a value"
             case $1 in
@@ -68,12 +59,5 @@ be_root
 find_bundle
 find_program
 say "[2/2] upgrade from $from_version to $version"
-IFS='
-'
-set -f
-# shellcheck disable=SC2086 # Lines are words here.
-set -- $given
-unset IFS
-[ -z "$json" ] || set -- "$@" --json
 become_program host @PLACES@ upgrade --from "$from" --public-key "$public_key" \
-    --from-version "$from_version" --bundle "$bundle" "$@"
+    --from-version "$from_version" --bundle "$bundle"
