@@ -279,7 +279,7 @@ impl Host {
             self.name_to_keep(name)?
         };
         platform::symlink(&paths::fixed_target(name), &aside)?;
-        if !platform::exchange(&aside, &place)? {
+        if !durable::exchange(&aside, &place)? {
             fs_err::remove_file(&aside)?;
             fs_err::rename(&place, &aside)?;
             platform::symlink(&paths::fixed_target(name), &place)?;

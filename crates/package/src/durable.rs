@@ -86,6 +86,16 @@ pub fn rename(from: &Utf8Path, to: &Utf8Path) -> io::Result<()> {
     sync_directory(&parent(to))
 }
 
+/// Lets two paths change places in one step. `false`: the file system cannot do that.
+pub fn exchange(one: &Utf8Path, other: &Utf8Path) -> io::Result<bool> {
+    crate::platform::exchange(one, other).map_err(|error| {
+        io::Error::new(
+            error.kind(),
+            format!("cannot let `{one}` and `{other}` change places: {error}"),
+        )
+    })
+}
+
 /// Makes the names in `directory` durable.
 pub fn sync_directory(directory: &Utf8Path) -> io::Result<()> {
     fs_err::File::open(directory)?.sync_all()

@@ -61,7 +61,7 @@ impl Genconf {
             _ => 0,
         };
         write_files(staging.path(), &files)?;
-        platform::replace_folder(staging.path(), &path).map_err(at(&path))?;
+        replace_folder(staging.path(), &path).map_err(at(&path))?;
         Ok(Written { door, path, files: count })
     }
 }
@@ -90,6 +90,17 @@ fn write_files(folder: &Utf8Path, files: &Files) -> Result<(), DoorError> {
         platform::set_mode(&file, *mode).map_err(at(&file))?;
     }
     Ok(())
+}
+
+/// Gives the folder `new` the name of `target`, in one step if the file system can, and deletes what had
+/// the name.
+fn replace_folder(new: &Utf8Path, target: &Utf8Path) -> io::Result<()> {
+    if durable::is_folder(target)? && durable::exchange(new, target)? {
+        durable::sync_directory(target.parent().unwrap_or(target))?;
+        return durable::remove_tree(new);
+    }
+    durable::remove_tree(target)?;
+    durable::rename(new, target)
 }
 
 /// Makes a folder whose mode is what it is, whatever the umask is.

@@ -7,6 +7,4 @@ mod os;
 #[path = "windows.rs"]
 mod os;
 
-pub(crate) use os::{
-    is_executable, is_private, make_private_folder, replace_folder, replace_link, set_mode,
-};
+pub(crate) use os::{is_executable, is_private, make_private_folder, replace_link, set_mode};

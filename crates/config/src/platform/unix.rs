@@ -5,8 +5,6 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use camino::Utf8Path;
 use package::durable;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
 
 /// Whether only its owner can do something with the file.
 pub(crate) fn is_private(path: &Utf8Path) -> bool {
@@ -39,21 +37,4 @@ pub(crate) fn replace_link(path: &Utf8Path, target: &str) -> io::Result<()> {
 /// Sets the permission bits of a file.
 pub(crate) fn set_mode(path: &Utf8Path, mode: u32) -> io::Result<()> {
     fs_err::set_permissions(path, std::fs::Permissions::from_mode(mode))
-}
-
-/// Gives the folder `new` the name of `target`, in one step if the file system can, and deletes what had
-/// the name.
-pub(crate) fn replace_folder(new: &Utf8Path, target: &Utf8Path) -> io::Result<()> {
-    match renameat_with(CWD, new.as_str(), CWD, target.as_str(), RenameFlags::EXCHANGE) {
-        Ok(()) => {
-            durable::sync_directory(target.parent().unwrap_or(target))?;
-            durable::remove_tree(new)
-        }
-        // There is nothing yet, or no way to let two folders change places.
-        Err(Errno::NOENT | Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
-            durable::remove_tree(target)?;
-            durable::rename(new, target)
-        }
-        Err(error) => Err(error.into()),
-    }
 }

@@ -29,9 +29,3 @@ pub(crate) fn replace_link(path: &Utf8Path, _target: &str) -> io::Result<()> {
 pub(crate) fn set_mode(_path: &Utf8Path, _mode: u32) -> io::Result<()> {
     Ok(())
 }
-
-/// Gives the folder `new` the name of `target`, and deletes what had the name.
-pub(crate) fn replace_folder(new: &Utf8Path, target: &Utf8Path) -> io::Result<()> {
-    durable::remove_tree(target)?;
-    durable::rename(new, target)
-}

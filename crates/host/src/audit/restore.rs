@@ -299,7 +299,7 @@ fn put(aside: &Utf8Path, place: &Utf8Path) -> io::Result<()> {
     match (is_folder(aside)?, is_folder(place)) {
         (false, Ok(false)) | (_, Err(_)) => {}
         _ => {
-            if !platform::exchange(aside, place)? {
+            if !durable::exchange(aside, place)? {
                 store::remove_any(place)?;
                 fs_err::rename(aside, place)?;
                 return durable::sync_directory(place.parent().unwrap_or(place));

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use camino::Utf8Path;
 use package::bundle::OperatingSystem;
-use rustix::fs::{CWD, Mode, OFlags, RenameFlags};
+use rustix::fs::{CWD, Mode, OFlags};
 
 /// Makes a symbolic link at `link` that says `target`.
 pub(crate) fn symlink(target: &Utf8Path, link: &Utf8Path) -> io::Result<()> {
@@ -75,22 +75,6 @@ pub(crate) fn sync_file_system(folder: &Utf8Path) -> io::Result<()> {
         let error = io::Error::from(error);
         io::Error::new(error.kind(), format!("cannot sync the file system of `{folder}`: {error}"))
     })
-}
-
-/// Lets two paths change places in one step. `false`: the file system cannot do that.
-pub(crate) fn exchange(one: &Utf8Path, other: &Utf8Path) -> io::Result<bool> {
-    use rustix::io::Errno;
-    match rustix::fs::renameat_with(CWD, one.as_str(), CWD, other.as_str(), RenameFlags::EXCHANGE) {
-        Ok(()) => Ok(true),
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(false),
-        Err(error) => {
-            let error = io::Error::from(error);
-            Err(io::Error::new(
-                error.kind(),
-                format!("cannot let `{one}` and `{other}` change places: {error}"),
-            ))
-        }
-    }
 }
 
 /// The permission bits and the owner of what was found.

@@ -11,7 +11,6 @@ pub(crate) mod process;
 pub(crate) mod tree;
 
 pub(crate) use os::{
-    OPERATING_SYSTEM, Space, boot_id, create_folders, create_private, exchange, give_to,
-    mode_and_owner, runs_in_unit, set_mode, space, symlink, symlinks_in, sync_file_system,
-    tells_types,
+    OPERATING_SYSTEM, Space, boot_id, create_folders, create_private, give_to, mode_and_owner,
+    runs_in_unit, set_mode, space, symlink, symlinks_in, sync_file_system, tells_types,
 };

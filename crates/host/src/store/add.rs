@@ -157,7 +157,7 @@ impl Store {
             return Ok(durable::rename(staging.path(), &place)?);
         }
         // What is damaged goes with the staging folder.
-        if !platform::exchange(staging.path(), &place)? {
+        if !durable::exchange(staging.path(), &place)? {
             let damaged = self.folder.join(format!("{}damaged-{id}", durable::TEMPORARY));
             durable::remove_tree(&damaged)?;
             fs_err::rename(&place, &damaged)?;

@@ -7,4 +7,4 @@ mod os;
 #[path = "windows.rs"]
 mod os;
 
-pub(crate) use os::{is_at, mode_of, remove_tree, set_file_mode, set_mode, symlink};
+pub(crate) use os::{exchange, is_at, mode_of, remove_tree, set_file_mode, set_mode, symlink};

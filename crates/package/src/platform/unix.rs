@@ -9,8 +9,8 @@ use std::path::Path;
 
 use camino::Utf8Path;
 use rustix::fs::{
-    AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, chmodat, fchmod, fstat, openat, renameat,
-    statat, unlinkat,
+    AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, RenameFlags, chmodat, fchmod, fstat,
+    openat, renameat, renameat_with, statat, unlinkat,
 };
 use rustix::io::Errno;
 
@@ -44,6 +44,15 @@ pub(crate) fn is_at(file: &File, path: &Utf8Path) -> io::Result<bool> {
 /// Makes a symbolic link at `link` that says `target`.
 pub(crate) fn symlink(target: &str, link: &Utf8Path) -> io::Result<()> {
     fs_err::os::unix::fs::symlink(target, link)
+}
+
+/// Lets two paths change places in one step. `false`: the file system cannot do that.
+pub(crate) fn exchange(one: &Utf8Path, other: &Utf8Path) -> io::Result<bool> {
+    match renameat_with(CWD, one.as_str(), CWD, other.as_str(), RenameFlags::EXCHANGE) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Folders that are open inside each other while a tree is deleted; this bounds the open files and

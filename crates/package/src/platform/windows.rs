@@ -31,6 +31,11 @@ pub(crate) fn symlink(target: &str, link: &Utf8Path) -> io::Result<()> {
     std::os::windows::fs::symlink_file(target, link)
 }
 
+/// Windows cannot let two paths change places.
+pub(crate) fn exchange(_one: &Utf8Path, _other: &Utf8Path) -> io::Result<bool> {
+    Ok(false)
+}
+
 /// Deletes a folder, read-only files included.
 pub(crate) fn remove_tree(path: &Utf8Path) -> io::Result<()> {
     match std::fs::remove_dir_all(path) {
