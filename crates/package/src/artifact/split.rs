@@ -1,7 +1,7 @@
 //! An artifact on media that are smaller than it is: parts that can each be verified, alone or with
 //! `sha256sum -c`, and be joined again, also with `cat`.
 
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::num::NonZeroU64;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -43,28 +43,18 @@ pub fn split(
         let problem = format!("it would be {count} parts, more than {PARTS_MAX}: take larger ones");
         return Err(ArtifactError::Parts { path: file.to_owned(), problem });
     }
-    let (mut whole, mut lines, mut parts) = (Hasher::new(), Vec::new(), Vec::new());
-    let mut reader = fs_err::File::open(file).map_err(io)?;
+    let (mut lines, mut parts) = (Vec::new(), Vec::new());
     for number in 1..=count {
         cancel.check()?;
         let part_name = format!("{name}.{number:03}");
         let part = folder.join(&part_name);
         let part_io = |source| ArtifactError::Io { path: part.clone(), source };
         let mut target = durable::create_beside(&part).map_err(part_io)?;
-        let mut hasher = Hasher::new();
-        let mut left = (&mut reader).take(size.get());
-        let mut buffer = vec![0; 256 * 1024];
-        loop {
-            let read = left.read(&mut buffer).map_err(io)?;
-            if read == 0 {
-                break;
-            }
-            hasher.update(&buffer[..read]);
-            whole.update(&buffer[..read]);
-            target.write_all(&buffer[..read]).map_err(part_io)?;
-        }
+        let offset = (number - 1) * size.get();
+        let piece = Piece::part(file, &part_name, offset, size.get().min(length - offset));
+        let (_, digest) = piece.copy_to(&mut target).map_err(part_io)?;
         durable::persist(target, &part).map_err(part_io)?;
-        lines.push(format!("{}  {part_name}\n", hasher.finish()));
+        lines.push(format!("{digest}  {part_name}\n"));
         parts.push(part);
     }
     // Who joins with `cat` takes what is there.
@@ -73,7 +63,7 @@ pub fn split(
         durable::remove_tree(&left).map_err(|source| ArtifactError::Io { path: left, source })?;
     }
     let list = folder.join(format!("{name}{PARTS}"));
-    let whole = format!("{}  {name}\n", whole.finish());
+    let whole = format!("{}  {name}\n", Piece::from(file).sha256().map_err(io)?);
     for (path, text) in [(&list, lines.concat()), (&folder.join(format!("{name}{WHOLE}")), whole)] {
         durable::write(path, text.as_bytes())
             .map_err(|source| ArtifactError::Io { path: path.clone(), source })?;
