@@ -20,7 +20,7 @@ mod compose;
 mod keys;
 mod publish;
 mod published;
-mod script;
+pub(crate) mod script;
 
 use std::collections::BTreeMap;
 use std::io;

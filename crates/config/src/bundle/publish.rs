@@ -65,7 +65,7 @@ impl Genconf {
         let staging = Staging::within(&serve).map_err(at(&serve))?;
         let mut bundle =
             Bundle::new(job.release.distribution.clone(), composed.configuration.clone());
-        self.put_release(job, &mut bundle)?;
+        let program = self.put_release(job, &mut bundle)?;
         self.put_configuration(job, &composed, &staging, &mut bundle)?;
         self.put_secrets(&composed, &mut bundle)?;
         let own = self.own_files(job, &composed, &mut bundle)?;
@@ -74,7 +74,6 @@ impl Genconf {
         let id = Bundle::id(&bytes);
         let info = own[INFO].clone();
         self.put_bundle(job, &id, &bytes, own)?;
-        let program = self.program(job, &bundle)?;
         let install = program.as_ref().map(|program| Script::install(job, program));
         let (sequence, unchanged) = self.put_latest(job, &id, install.as_ref())?;
         let upgrade = match (&job.upgrade_from, &program) {
@@ -100,18 +99,6 @@ impl Genconf {
             upgrade,
             address: job.address(),
         })
-    }
-
-    /// The program that the bundle brings.
-    fn program(&self, job: &Job<'_>, bundle: &Bundle) -> Result<Option<Program>, BundleError> {
-        let Some(piece) = &job.release.program else { return Ok(None) };
-        let prefix = format!("{PROGRAMS}/");
-        let found = bundle.files.iter().find(|(path, _)| path.as_str().starts_with(&prefix));
-        let (path, file) = found.ok_or_else(|| BundleError::Unusable {
-            path: piece.shown().to_owned(),
-            problem: "it is not in the bundle".to_owned(),
-        })?;
-        Ok(Some(Program { path: path.clone(), file: file.clone() }))
     }
 
     /// Puts the script that upgrades hosts to this bundle in its place, signed.
@@ -150,8 +137,13 @@ impl Genconf {
         Ok(())
     }
 
-    /// Puts the packages of the release into the folder that is served.
-    fn put_release(&self, job: &Job<'_>, bundle: &mut Bundle) -> Result<(), BundleError> {
+    /// Puts the packages of the release into the folder that is served; returns the program that hosts
+    /// get, if it brings one.
+    fn put_release(
+        &self,
+        job: &Job<'_>,
+        bundle: &mut Bundle,
+    ) -> Result<Option<Program>, BundleError> {
         let mut packages: BTreeMap<&PackageId, &Piece> = BTreeMap::new();
         for (id, archive) in job.release.packages.values().flatten() {
             if packages.insert(id, archive).is_some_and(|other| other != archive) {
@@ -195,11 +187,11 @@ impl Genconf {
                 self.put_piece(source, described(source)?, &path, bundle)?;
             }
         }
-        if let Some(program) = &job.release.program {
-            let file = described(program)?;
-            self.put_piece(program, file.clone(), &program_path(&file), bundle)?;
-        }
-        Ok(())
+        let Some(program) = &job.release.program else { return Ok(None) };
+        let file = described(program)?;
+        let path = served(&format!("{PROGRAMS}/monobloc-{}", file.sha256))?;
+        self.put_piece(program, file.clone(), path.as_str(), bundle)?;
+        Ok(Some(Program { path, file }))
     }
 
     /// Puts a file of the release in its place, unless it is there.
@@ -549,11 +541,6 @@ fn described(piece: &Piece) -> Result<BundleFile, BundleError> {
         }
         _ => Ok(BundleFile { size, sha256: found }),
     }
-}
-
-/// Where the program lies that hosts run, below the folder that is served.
-fn program_path(file: &BundleFile) -> String {
-    format!("{PROGRAMS}/monobloc-{}", file.sha256)
 }
 
 fn served(path: &str) -> Result<PackagePath, BundleError> {

@@ -10,8 +10,8 @@ const HAND_OVER: &str = include_str!("../../scripts/hand_over.sh");
 const INSTALL: &str = include_str!("../../scripts/install.sh");
 const UPGRADE: &str = include_str!("../../scripts/upgrade.sh");
 
-/// The name of the script that installs.
-pub(super) fn install_name(distribution: &str) -> String {
+/// The name under which the script that installs a distribution is served.
+pub(crate) fn install_name(distribution: &str) -> String {
     format!("{distribution}_install.sh")
 }
 

@@ -26,7 +26,7 @@ use package::path::{PackagePath, PathError};
 use serde::Serialize;
 use url::Url;
 
-use crate::bundle::BundleError;
+use crate::bundle::{BundleError, script};
 pub use role::Role;
 use role::{RoleFacts, role_facts};
 use template::Templates;
@@ -223,7 +223,7 @@ impl Doors<'_> {
                 })?;
             }
         }
-        let script = script_name(self.distribution);
+        let script = script::install_name(&self.distribution.name);
         let address = if door.needs_address() {
             Some(format!("{}/{script}", address(door, self.bootstrap_url)?))
         } else {
@@ -241,11 +241,6 @@ impl Doors<'_> {
             needs_keys: self.roles.iter().any(|role| role.needs_key),
         })
     }
-}
-
-/// The name under which the install script of a distribution is served.
-pub fn script_name(distribution: &Distribution) -> String {
-    format!("{}_install.sh", distribution.name)
 }
 
 /// Whether hosts that come by `door` can fetch from what the configuration says.
