@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use package::archive::{self, PackOptions};
 use testing::files::write_files;
 
-use crate::test_env::{TestEnv, show, succeed};
+use crate::test_env::{SCRIPT, TestEnv, show, succeed};
 
 const TREE: [(&str, &str); 6] = [
     ("distribution.toml", "name = \"test\"\nversion = \"1.2\"\n"),
@@ -270,4 +270,34 @@ fn hosts_put_their_own_values_in_and_get_the_checks_of_the_operator() {
     succeed(&mut env.monobloc(&CONFIGURE));
     succeed(&mut env.monobloc(&words));
     assert!(env.read("opt/etc/dns_config").contains("10.7.7.7"));
+}
+
+#[test]
+fn packages_for_windows_come_through_the_one_file_into_the_bundle() {
+    let env = TestEnv::of_tree(&[
+        TREE[0],
+        TREE[1],
+        TREE[2],
+        TREE[3],
+        ("kv/buildinfo.json", ""),
+        ("kv/build", SCRIPT),
+        ("kv/windows.buildinfo.json", r#"{"build_script": "build"}"#),
+        (
+            "windows.treeinfo.json",
+            r#"{"core_package_list": ["kv"], "variants": {"kv": "windows"}}"#,
+        ),
+    ]);
+    env.write_config(CONFIG);
+    succeed(&mut env.monobloc(&["build", "tree", "-o", "test.sh"]));
+    fs_err::remove_dir_all(env.path("tree")).unwrap();
+    succeed(&mut env.monobloc(&["configure", "--tree", "test.sh"]));
+    let bundle: serde_json::Value =
+        serde_json::from_str(&env.read("genconf/serve/bundle.json")).unwrap();
+    for (system, suffix) in [("linux", ".tar.zst"), ("windows", ".zip")] {
+        let mut packages = bundle["packages"][system]["slave"].as_array().unwrap().iter();
+        let kv = packages.find_map(|id| id.as_str().filter(|id| id.starts_with("kv--"))).unwrap();
+        let archive = format!("packages/kv/{kv}{suffix}");
+        assert!(bundle["files"][&archive].is_object(), "{archive}");
+        assert!(env.path("genconf/serve").join(archive).is_file());
+    }
 }
