@@ -65,8 +65,23 @@ pub(crate) fn enter(group: &Utf8Path) -> io::Result<()> {
 
 /// Whether there is a process in the group or below it.
 pub(crate) fn is_populated(group: &Utf8Path) -> bool {
+    says(group, "populated 1")
+}
+
+fn says(group: &Utf8Path, what: &str) -> bool {
     fs_err::read_to_string(group.join("cgroup.events"))
-        .is_ok_and(|events| events.lines().any(|line| line == "populated 1"))
+        .is_ok_and(|events| events.lines().any(|line| line == what))
+}
+
+/// Halts everything in the group and below it, or lets it go on; false if that takes longer than `limit`.
+pub(crate) fn freeze(group: &Utf8Path, halt: bool, limit: Duration) -> Result<bool, LocalError> {
+    fs_err::write(group.join("cgroup.freeze"), if halt { "1" } else { "0" })?;
+    tool::until(limit, || Ok(is_frozen(group) == halt))
+}
+
+/// Whether everything in the group is halted.
+pub(crate) fn is_frozen(group: &Utf8Path) -> bool {
+    says(group, "frozen 1")
 }
 
 /// All processes in the group and below it.

@@ -3,6 +3,7 @@
 //! What a cluster is stands in its record, written before anything else is made. Whatever dies in between,
 //! [`Cluster::remove`] finds by name all there is: control group, namespaces, link, mounts, folders.
 
+use std::net::Ipv4Addr;
 use std::ops::Deref;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -17,7 +18,7 @@ use crate::machine::Machine;
 use crate::name::{ClusterName, HostName};
 use crate::network::Subnet;
 use crate::record::{self, ClusterRecord, HostRecord, HostSpec};
-use crate::{cgroup, needs, network, platform, settings};
+use crate::{cgroup, inventory, needs, network, platform, settings};
 
 /// More hosts than this are not tried; a bridge of the kernel has at most 1023 ports.
 pub const HOSTS_MAX: usize = 200;
@@ -39,12 +40,14 @@ pub struct Options {
     /// Whether syncing files in hosts reaches the disk of the machine. That is slower, and matters only if
     /// the machine itself may lose its power.
     pub fsync: bool,
+    /// The bytes of each host's disk, which is in memory; without it hosts share the disk of the machine.
+    pub disk: Option<u64>,
 }
 
 impl Options {
-    /// With a network that is free, and without syncing.
+    /// With a network that is free, without syncing, and on the disk of the machine.
     pub fn new(name: impl Into<String>, hosts: Vec<HostSpec>, program: Utf8PathBuf) -> Self {
-        Self { name: name.into(), hosts, subnet: None, program, fsync: false }
+        Self { name: name.into(), hosts, subnet: None, program, fsync: false, disk: None }
     }
 }
 
@@ -146,6 +149,22 @@ impl Cluster {
         })
     }
 
+    /// The configuration that `monobloc configure --config` takes, if its hosts have roles.
+    pub fn config(&self) -> Option<Utf8PathBuf> {
+        let has_roles = self.record.hosts.iter().any(|host| host.role.is_some());
+        has_roles.then(|| inventory::config(&self.machine.cluster(&self.record.name)))
+    }
+
+    /// Its hosts with their addresses, roles and ways in, as YAML.
+    pub fn inventory(&self) -> Utf8PathBuf {
+        inventory::hosts(&self.machine.cluster(&self.record.name))
+    }
+
+    /// The address of the machine in its network.
+    pub fn machine_address(&self) -> Ipv4Addr {
+        self.record.subnet.machine()
+    }
+
     /// The configuration for `ssh -F`, which knows every host by name.
     pub fn ssh_config(&self) -> Utf8PathBuf {
         Access::in_folder(&self.machine.cluster(&self.record.name)).config()
@@ -240,13 +259,14 @@ fn reserve(
             name: name.clone(),
             address: subnet.host(index),
             image: image.suite(),
+            role: spec.role,
             lower: image.root().to_owned(),
             uuid: fs_err::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned(),
             binds: spec.binds.clone(),
         });
     }
-    let (program, fsync) = (options.program.clone(), options.fsync);
-    let record = ClusterRecord { name, subnet, fsync, program, hosts: records };
+    let (program, fsync, disk) = (options.program.clone(), options.fsync, options.disk);
+    let record = ClusterRecord { name, subnet, fsync, disk, program, hosts: records };
     settings::prepare(machine)?;
     durable::create_folders(&machine.cluster_run(&record.name))?;
     record::write(&machine.cluster(&record.name).join("cluster.json"), &record)?;
@@ -261,6 +281,7 @@ fn make(machine: &Machine, record: &ClusterRecord, job: &Job<'_>) -> Result<Clus
     let folder = machine.cluster(&record.name);
     let access = Access::in_folder(&folder);
     access.create(record)?;
+    inventory::write(&folder, record, &access.key())?;
     let mut known = String::new();
     for host in &cluster.hosts {
         job.cancel.check()?;

@@ -47,6 +47,8 @@ pub enum LocalError {
     Off(String),
     #[error("host `{0}` is already on")]
     On(String),
+    #[error("host `{0}` has no disk of its own to fill")]
+    NoDisk(String),
     #[error("host `{host}` did not start{}", quoted(.log))]
     NotStarted { host: String, log: String },
     #[error("host `{host}` {what} after {} seconds", .limit.as_secs_f32())]
@@ -101,6 +103,7 @@ impl LocalError {
                 format!("there is {}", others.join(", "))
             }
             Self::Off(host) => format!("`monobloc local start {host}` turns it on"),
+            Self::NoDisk(_) => "make the cluster with `--disk SIZE`".to_owned(),
             Self::SubnetUsed(_) => "give the cluster another one".to_owned(),
             Self::NoMirror(_) => "name one with `--mirror URL`".to_owned(),
             Self::Image { cause, .. } => return cause.hint(),

@@ -16,7 +16,7 @@ use crate::error::LocalError;
 use crate::image::Suite;
 use crate::machine::Machine;
 use crate::name::{ClusterName, HostName};
-use crate::record::{self, BootRecord, ClusterRecord, HostRecord};
+use crate::record::{self, BootRecord, ClusterRecord, HostRecord, Role};
 use crate::supervise::{self, HOST_GROUP, SUPERVISOR_GROUP};
 use crate::{cgroup, network, platform, tool};
 
@@ -51,10 +51,14 @@ pub struct Status {
     pub address: Ipv4Addr,
     /// The system on it.
     pub image: Suite,
+    /// What it is in its cluster.
+    pub role: Option<Role>,
     /// Whether it is on.
     pub power: Power,
     /// What systemd in it says of itself, as `running` or `starting`.
     pub system: Option<String>,
+    /// What is wrong with it on purpose.
+    pub faults: Vec<String>,
     /// How often it was booted.
     pub boots: u32,
 }
@@ -64,9 +68,11 @@ pub struct Status {
 pub struct Host {
     cluster: ClusterName,
     record: HostRecord,
-    boot: BootRecord,
+    pub(crate) boot: BootRecord,
+    /// How large its own disk is, if it has one.
+    pub(crate) disk: Option<u64>,
     /// What outlives the power: disk and console.
-    folder: Utf8PathBuf,
+    pub(crate) folder: Utf8PathBuf,
     /// What does not.
     run: Utf8PathBuf,
     /// The folder of the cluster.
@@ -90,15 +96,20 @@ impl Host {
             root: run.join("root"),
             boots: run.join("boots"),
             console: folder.join("console.log"),
+            faults: run.join("faults.json"),
             cgroup: cgroup::of_cluster(machine, &cluster.name)?.join(record.name.as_str()),
         };
-        let (cluster, record) = (cluster.name.clone(), record.clone());
-        Ok(Self { cluster, record, boot, folder, run, access })
+        let (cluster, record, disk) = (cluster.name.clone(), record.clone(), cluster.disk);
+        Ok(Self { cluster, record, boot, disk, folder, run, access })
     }
 
     /// Makes the disk of the host and writes on it who the host is; returns its line of `known_hosts`.
     pub(crate) fn create(&self, cluster: &ClusterRecord) -> Result<String, LocalError> {
         let disk = self.folder.join("disk");
+        if let Some(bytes) = self.disk {
+            durable::create_folders(&disk)?;
+            platform::mount_memory(&disk, bytes)?;
+        }
         for folder in [disk.join("upper"), disk.join("work"), self.root().to_owned()] {
             durable::create_folders(&folder)?;
         }
@@ -146,6 +157,11 @@ impl Host {
         String::from_utf8_lossy(&console).into_owned() + &self.supervisor_log()
     }
 
+    /// What it is in its cluster.
+    pub fn role(&self) -> Option<Role> {
+        self.record.role
+    }
+
     /// Whether it is on.
     pub fn power(&self) -> Power {
         if cgroup::is_populated(&self.boot.cgroup) { Power::On } else { Power::Off }
@@ -154,13 +170,17 @@ impl Host {
     /// How it is.
     pub fn status(&self) -> Status {
         let power = self.power();
-        let system = if power == Power::On { self.system(ASK_MAX) } else { None };
+        let faults = self.faults();
+        let answers = power == Power::On && !cgroup::is_frozen(&self.host_group());
+        let system = if answers { self.system(ASK_MAX) } else { None };
         Status {
             name: self.record.name.clone(),
             address: self.address(),
             image: self.image(),
+            role: self.role(),
             power,
             system,
+            faults,
             boots: self.boots(),
         }
     }
@@ -291,9 +311,14 @@ impl Host {
         ssh
     }
 
+    /// The control group of its processes.
+    pub(crate) fn host_group(&self) -> Utf8PathBuf {
+        self.boot.cgroup.join(HOST_GROUP)
+    }
+
     /// The process of its init on this machine.
     fn leader(&self) -> Option<i32> {
-        let group = self.boot.cgroup.join(HOST_GROUP).join("payload");
+        let group = self.host_group().join("payload");
         // A container in the host has an init too, but in a deeper namespace.
         let depth = process_numbers("self")?.len() + 1;
         cgroup::processes(&group).into_iter().find(|process| {
@@ -315,14 +340,19 @@ impl Host {
         self.run(&["systemctl", "start", "--no-block", mode, target]).map(|_| ())
     }
 
-    fn need_on(&self) -> Result<(), LocalError> {
+    pub(crate) fn need_on(&self) -> Result<(), LocalError> {
         match self.power() {
             Power::On => Ok(()),
             Power::Off => Err(LocalError::Off(self.name().to_owned())),
         }
     }
 
-    fn in_time(&self, limit: Duration, what: &str, is_so: bool) -> Result<(), LocalError> {
+    pub(crate) fn in_time(
+        &self,
+        limit: Duration,
+        what: &str,
+        is_so: bool,
+    ) -> Result<(), LocalError> {
         if is_so {
             return Ok(());
         }
@@ -331,7 +361,7 @@ impl Host {
     }
 
     /// One power switch, one hand.
-    fn lock(&self) -> Result<Lock, LocalError> {
+    pub(crate) fn lock(&self) -> Result<Lock, LocalError> {
         if !self.run.exists() {
             return Err(LocalError::NotWhole(self.cluster.to_string()));
         }

@@ -163,9 +163,9 @@ pub(crate) fn remove_all(cluster: &ClusterName) -> Result<(), LocalError> {
     Ok(())
 }
 
-/// Gives a host a network card and plugs it in. The namespace is new for every boot: nothing of the old
+/// Gives a host a network card and plugs it in, by a dead cable if `is_cut`. The namespace is new for every boot: nothing of the old
 /// one, no half-closed connection and no rule, outlives the power.
-pub(crate) fn plug(boot: &BootRecord) -> Result<(), ToolError> {
+pub(crate) fn plug(boot: &BootRecord, is_cut: bool) -> Result<(), ToolError> {
     unplug(boot);
     let switch = machine::switch_namespace(&boot.cluster);
     let (host, own) = (&boot.host.name, machine::host_namespace(&boot.cluster, &boot.host.name));
@@ -178,7 +178,8 @@ pub(crate) fn plug(boot: &BootRecord) -> Result<(), ToolError> {
     ip(&format!("-n {own} link set lo up"))?;
     ip(&format!("-n {own} addr add {} dev {CARD}", boot.subnet.with(boot.host.address)))?;
     ip(&format!("-n {own} link set {CARD} up"))?;
-    ip(&format!("-n {switch} link set {host} master {SWITCH} up"))
+    let power = if is_cut { "down" } else { "up" };
+    ip(&format!("-n {switch} link set {host} master {SWITCH} {power}"))
 }
 
 /// Removes a host's network card, if it has one.
@@ -192,6 +193,31 @@ pub(crate) fn unplug(boot: &BootRecord) {
 pub(crate) fn silence(boot: &BootRecord) {
     let switch = machine::switch_namespace(&boot.cluster);
     drop(ip(&format!("-n {switch} link set {} down", boot.host.name)));
+}
+
+/// Puts a host's cable in again.
+pub(crate) fn unsilence(boot: &BootRecord) -> Result<(), ToolError> {
+    let switch = machine::switch_namespace(&boot.cluster);
+    ip(&format!("-n {switch} link set {} up", boot.host.name))
+}
+
+/// Loses `percent` of the packets to a host and of those from it; none any more if it is 0.
+pub(crate) fn lose(boot: &BootRecord, percent: u8) -> Result<(), ToolError> {
+    let switch = machine::switch_namespace(&boot.cluster);
+    let table = format!("bridge {}", boot.host.name);
+    // What is added first can be deleted, whether it was there or not.
+    let mut rules = vec![format!("add table {table}"), format!("delete table {table}")];
+    if percent > 0 {
+        let hook = "{ type filter hook forward priority 0; }";
+        rules.push(format!("add table {table}"));
+        rules.push(format!("add chain {table} lossy {hook}"));
+        for card in ["iifname", "oifname"] {
+            let packets =
+                format!("{card} \"{}\" numgen random mod 100 < {percent}", boot.host.name);
+            rules.push(format!("add rule {table} lossy {packets} drop"));
+        }
+    }
+    tool::run("ip", &["netns", "exec", &switch, "nft", &rules.join("\n")]).map(|_| ())
 }
 
 #[cfg(test)]

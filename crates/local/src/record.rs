@@ -19,14 +19,23 @@ pub struct HostSpec {
     pub name: String,
     /// The system on it.
     pub image: Suite,
+    /// What it will be in its cluster, for the configuration that is written.
+    pub role: Option<Role>,
     /// Folders and files of the machine that it sees, read-only.
     pub binds: Vec<Bind>,
 }
 
 impl HostSpec {
-    /// A host that sees nothing of the machine.
+    /// A host that sees nothing of the machine and has no role.
     pub fn new(name: impl Into<String>, image: Suite) -> Self {
-        Self { name: name.into(), image, binds: Vec::new() }
+        Self { name: name.into(), image, role: None, binds: Vec::new() }
+    }
+
+    /// The same with a role.
+    #[must_use]
+    pub fn role(mut self, role: Role) -> Self {
+        self.role = Some(role);
+        self
     }
 
     /// The same, which also sees `from` of the machine at `to`, read-only.
@@ -34,6 +43,29 @@ impl HostSpec {
     pub fn bind(mut self, from: impl Into<Utf8PathBuf>, to: impl Into<Utf8PathBuf>) -> Self {
         self.binds.push(Bind { from: from.into(), to: to.into() });
         self
+    }
+}
+
+/// What a host is in a cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// One of those that the others turn to.
+    Master,
+    /// Does the work.
+    Slave,
+    /// Does the work that is seen from outside.
+    SlavePublic,
+}
+
+impl Role {
+    /// The name that distributions know it by.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Master => "master",
+            Self::Slave => "slave",
+            Self::SlavePublic => "slave_public",
+        }
     }
 }
 
@@ -52,6 +84,8 @@ pub(crate) struct ClusterRecord {
     pub(crate) name: ClusterName,
     pub(crate) subnet: Subnet,
     pub(crate) fsync: bool,
+    /// How large the disk of each host is, if it has one of its own.
+    pub(crate) disk: Option<u64>,
     /// The program whose `local supervise` runs [`crate::supervise`].
     pub(crate) program: Utf8PathBuf,
     pub(crate) hosts: Vec<HostRecord>,
@@ -63,6 +97,7 @@ pub(crate) struct HostRecord {
     pub(crate) name: HostName,
     pub(crate) address: Ipv4Addr,
     pub(crate) image: Suite,
+    pub(crate) role: Option<Role>,
     /// The root of that image.
     pub(crate) lower: Utf8PathBuf,
     pub(crate) uuid: String,
@@ -79,6 +114,8 @@ pub(crate) struct BootRecord {
     pub(crate) root: Utf8PathBuf,
     pub(crate) boots: Utf8PathBuf,
     pub(crate) console: Utf8PathBuf,
+    /// What is done to its network.
+    pub(crate) faults: Utf8PathBuf,
     pub(crate) cgroup: Utf8PathBuf,
 }
 

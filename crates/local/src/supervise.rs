@@ -9,7 +9,7 @@ use camino::Utf8Path;
 
 use crate::error::LocalError;
 use crate::record::{self, BootRecord};
-use crate::{cgroup, machine, network, platform};
+use crate::{cgroup, fault, machine, network, platform};
 
 /// How systemd-nspawn ends when the host wants to be booted again.
 const REBOOT: i32 = 133;
@@ -27,7 +27,7 @@ pub fn supervise(file: &Utf8Path) -> Result<(), LocalError> {
     let boot = read(file)?;
     cgroup::enter(&boot.cgroup.join(SUPERVISOR_GROUP))?;
     loop {
-        network::plug(&boot)?;
+        network::plug(&boot, fault::network(&boot.faults)?.cut)?;
         let number = boots(&boot.boots) + 1;
         fs_err::write(&boot.boots, number.to_string())?;
         // Whoever waits for it may be gone.

@@ -37,3 +37,9 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Mkpanda(compat::mkpanda::MkpandaArgs),
 }
+
+/// The bytes of a size such as `650M`.
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+    ::package::quantity::bytes_of(text)
+        .ok_or_else(|| "expected a size such as `4G`, `650M` or `1048576`".to_owned())
+}

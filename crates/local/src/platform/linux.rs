@@ -7,6 +7,8 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 /// What `statfs` says of a cgroup v2 hierarchy.
@@ -63,6 +65,30 @@ pub(crate) fn mount_overlay(
     let volatile = if volatile { ",volatile" } else { "" };
     let options = format!("lowerdir={lower},upperdir={upper},workdir={work}{volatile}");
     mount(c"overlay", "overlay", point, Some(&CString::new(options)?))
+}
+
+/// Mounts a file system in memory that has room for `bytes`.
+pub(crate) fn mount_memory(point: &Utf8Path, bytes: u64) -> io::Result<()> {
+    mount(c"tmpfs", "monobloc-disk", point, Some(&CString::new(format!("size={bytes},mode=755"))?))
+}
+
+/// Takes all room of a file system but for `leave` bytes.
+pub(crate) fn fill(file: &Utf8Path, leave: u64) -> io::Result<()> {
+    let folder = file.parent().unwrap_or(file);
+    let filler = fs_err::File::options().create(true).append(true).open(file)?;
+    // What is written meanwhile takes room too, so that there may be less than there just was.
+    loop {
+        let found = rustix::fs::statvfs(folder.as_std_path())?;
+        let room = (found.f_bavail * found.f_frsize).saturating_sub(leave);
+        let length = filler.metadata()?.len();
+        if room < found.f_frsize {
+            return Ok(());
+        }
+        match rustix::fs::fallocate(&filler, FallocateFlags::empty(), length, room) {
+            Ok(()) | Err(Errno::NOSPC) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// Mounts the hierarchy of cgroups v2.

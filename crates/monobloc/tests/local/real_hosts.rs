@@ -1,5 +1,6 @@
 //! Tests on real hosts, each with a cluster of its own name.
 
+mod faults;
 mod images;
 
 use std::io::{ErrorKind, Read as _};
@@ -285,8 +286,9 @@ fn the_commands_say_what_they_did() {
     let _filters = settings.bind_to_scope();
     assert_snapshot!(show(&mut monobloc(&["up", "--name", name, "--hosts", "2"])), @"
     exit: 0
-    h1       10.77.N.11      bookworm  running   1 boot
-    h2       10.77.N.12      bookworm  running   1 boot
+    h1       10.77.N.11      bookworm  -            running   1 boot
+    h2       10.77.N.12      bookworm  -            running   1 boot
+    inventory  /var/lib/monobloc/local/clusters/t-words/inventory.yaml
     h1 is up (1/2)
     h2 is up (2/2)
     cluster t-words: 2 hosts in 10.77.N.0/24
@@ -307,8 +309,9 @@ fn the_commands_say_what_they_did() {
     ");
     assert_snapshot!(show(&mut monobloc(&["status", "--name", name])), @"
     exit: 0
-    h1       10.77.N.11      bookworm  off       1 boot
-    h2       10.77.N.12      bookworm  running   3 boots
+    h1       10.77.N.11      bookworm  -            off       1 boot
+    h2       10.77.N.12      bookworm  -            running   3 boots
+    inventory  /var/lib/monobloc/local/clusters/t-words/inventory.yaml
     ");
     let output = monobloc(&["status", "--name", name, "--json"]).output().unwrap();
     let status: Value = serde_json::from_slice(&output.stdout).unwrap();

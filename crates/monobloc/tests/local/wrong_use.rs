@@ -36,6 +36,10 @@ fn help_has_the_commands_and_examples() {
       kill    Take the power away from hosts, without a warning
       start   Turn hosts on, and wait until they have booted
       reboot  Boot hosts again in an orderly way, and wait until they have booted
+      freeze  Let hosts hang: their processes halt, their connections stay open
+      cut     Pull the cables of hosts, or let them lose packets
+      fill    Fill the disks of hosts, which have one of their own if the cluster was made with `--disk`
+      heal    Undo what `freeze`, `cut` and `fill` did to hosts
       down    Remove a cluster and everything that was made for it
       help    Print this message or the help of the given subcommand(s)
 
@@ -45,13 +49,15 @@ fn help_has_the_commands_and_examples() {
       -V, --version  Print version
 
     Examples:
-      monobloc local up --hosts 3                      h1, h2 and h3, each with systemd and sshd
-      monobloc local up --image bookworm,noble         hosts with different systems, in turn
-      monobloc local exec h1 -- systemctl --failed     run something in a host
-      monobloc local ssh h1                            log in
-      monobloc local kill h2                           take the power away
-      monobloc local start h2                          and give it back
-      monobloc local down                              remove all of it
+      monobloc local up --masters 3 --agents 2 --public-agents 1    m1 m2 m3 a1 a2 p1
+      monobloc local up --hosts 4 --image bookworm,noble            h1 to h4, of two systems
+      monobloc local exec m1 -- systemctl --failed                  run something in a host
+      monobloc local ssh m1                                         log in
+      monobloc local kill m2                                        take the power away
+      monobloc local start m2                                       and give it back
+      monobloc local freeze a1; monobloc local cut a2               let one hang, pull a cable
+      monobloc local heal a1 a2                                     and undo both
+      monobloc local down                                           remove all of it
     ");
 }
 

@@ -6,6 +6,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use package::artifact::{self, PARTS};
 use serde_json::json;
 
+use crate::args::parse_size;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::{Output, plural};
@@ -24,8 +25,8 @@ pub(crate) struct SplitArgs {
     /// The file
     file: Utf8PathBuf,
 
-    /// How large a part may be: bytes, or with K, M, G for powers of 1024
-    #[arg(long, value_parser = parse_size)]
+    /// How large a part may be, such as `650M` or `4G`
+    #[arg(long, value_parser = parse_part_size)]
     size: NonZeroU64,
 
     /// The folder to put the parts into [default: that of the file]
@@ -97,15 +98,6 @@ pub(super) fn join(
     Ok(Outcome::Done)
 }
 
-fn parse_size(text: &str) -> Result<NonZeroU64, String> {
-    let expected = || "expected a size such as `4G`, `650M` or `1048576`".to_owned();
-    let text = text.strip_suffix("iB").unwrap_or(text);
-    let (number, factor) = match text.char_indices().last() {
-        Some((at, 'K' | 'k')) => (&text[..at], 1 << 10),
-        Some((at, 'M')) => (&text[..at], 1 << 20),
-        Some((at, 'G')) => (&text[..at], 1 << 30),
-        _ => (text, 1_u64),
-    };
-    let number: u64 = number.parse().map_err(|_| expected())?;
-    number.checked_mul(factor).and_then(NonZeroU64::new).ok_or_else(expected)
+fn parse_part_size(text: &str) -> Result<NonZeroU64, String> {
+    NonZeroU64::new(parse_size(text)?).ok_or_else(|| "a part has at least one byte".to_owned())
 }

@@ -1,30 +1,47 @@
 //! The commands about a whole cluster: up, status, down.
 
-use local::{Cluster, HostSpec, Options, Power, Status, Subnet, Suite};
+use local::{Cluster, HostSpec, Options, Power, Role, Status, Subnet, Suite};
 use serde_json::json;
 
 use super::{Call, Which, failure};
+use crate::args::parse_size;
 use crate::failure::{Failure, Outcome};
 use crate::render::plural;
 
 /// Make a cluster of hosts and boot it
 ///
-/// Hosts are called h1, h2, … and know each other by name. Each has its own root file system and
-/// address, a real systemd and a real sshd. They reach each other and this machine, and nothing else.
-/// The first use of an image builds it from the packages of this machine's mirror.
+/// Masters are called m1, m2, …, agents a1, public agents p1, and hosts without a role h1; all know each
+/// other by name. Each has its own root file system and address, a real systemd and a real sshd. They
+/// reach each other and this machine, and nothing else. The first use of an image builds it from the
+/// packages of this machine's mirror.
+///
+/// For hosts with roles a `config.yaml` is written that `monobloc configure --config` takes as it is, and
+/// for all of them an inventory; `status` tells where. Both go with the cluster.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  monobloc local up --hosts 3
+  monobloc local up --masters 3 --agents 2 --public-agents 1
   monobloc local up --hosts 4 --image bookworm,noble --name mixed
 
 Images: bullseye, bookworm, trixie (Debian 11 to 13); jammy, noble, resolute (Ubuntu 22.04 to 26.04).
 Users of every host: root; deploy (sudo without password); admin (sudo asks for the password `admin`);
 plain (no sudo).")]
 pub(super) struct UpArgs {
-    /// How many hosts
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    hosts: usize,
+    /// How many masters
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    masters: usize,
+
+    /// How many agents
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    agents: usize,
+
+    /// How many public agents
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    public_agents: usize,
+
+    /// How many hosts without a role [default: 3 if there are no others]
+    #[arg(long, value_name = "N")]
+    hosts: Option<usize>,
 
     /// The system on them; of several, each host gets the next
     #[arg(long, value_name = "SUITE", value_delimiter = ',', default_value = "bookworm")]
@@ -40,6 +57,11 @@ pub(super) struct UpArgs {
     /// Where packages for images come from [default: where apt on this machine gets them]
     #[arg(long, value_name = "URL")]
     mirror: Option<String>,
+
+    /// Give each host a disk of this size, in memory, which can be filled; without it hosts share the disk
+    /// of this machine
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    disk: Option<u64>,
 
     /// Let hosts sync files to the disk of this machine; without it syncing costs nothing
     #[arg(long)]
@@ -67,13 +89,12 @@ pub(super) struct DownArgs {
 pub(super) fn up(mut call: Call<'_>, arguments: &UpArgs) -> Result<Outcome, Failure> {
     let images = arguments.image.iter().map(|name| name.parse::<Suite>());
     let images: Vec<Suite> = images.collect::<Result<_, _>>().map_err(|error| failure(&error))?;
-    let turns = images.iter().cycle().take(arguments.hosts);
-    let hosts = (1..).zip(turns).map(|(n, image)| HostSpec::new(format!("h{n}"), *image));
     let program = call.context.program()?;
-    let mut options = Options::new(&arguments.which.name, hosts.collect(), program);
+    let mut options = Options::new(&arguments.which.name, hosts(arguments, &images), program);
     let subnet = arguments.subnet.as_ref().map(|text| text.parse::<Subnet>());
     options.subnet = subnet.transpose().map_err(|error| failure(&error))?;
     options.fsync = arguments.fsync;
+    options.disk = arguments.disk;
     call.machine.mirror.clone_from(&arguments.mirror);
     let cluster =
         Cluster::up(&call.machine, &options, &call.job).map_err(|error| failure(&error))?;
@@ -82,6 +103,27 @@ pub(super) fn up(mut call: Call<'_>, arguments: &UpArgs) -> Result<Outcome, Fail
         call.output.note(&format!("cluster {}: {hosts} in {}", cluster.name(), cluster.subnet()));
     }
     show(&call, &cluster)
+}
+
+/// The hosts that are wanted, each with the next image.
+fn hosts(arguments: &UpArgs, images: &[Suite]) -> Vec<HostSpec> {
+    let with_role = arguments.masters + arguments.agents + arguments.public_agents;
+    let without = arguments.hosts.unwrap_or(if with_role == 0 { 3 } else { 0 });
+    let kinds = [
+        (arguments.masters, "m", Some(Role::Master)),
+        (arguments.agents, "a", Some(Role::Slave)),
+        (arguments.public_agents, "p", Some(Role::SlavePublic)),
+        (without, "h", None),
+    ];
+    let mut images = images.iter().cycle();
+    let mut hosts = Vec::new();
+    for (count, letter, role) in kinds {
+        for (number, image) in (1..=count).zip(images.by_ref()) {
+            let host = HostSpec::new(format!("{letter}{number}"), *image);
+            hosts.push(HostSpec { role, ..host });
+        }
+    }
+    hosts
 }
 
 pub(super) fn status(call: &Call<'_>, arguments: &StatusArgs) -> Result<Outcome, Failure> {
@@ -109,6 +151,9 @@ fn show(call: &Call<'_>, cluster: &Cluster) -> Result<Outcome, Failure> {
             "ssh_config": cluster.ssh_config(),
             "ssh_key": cluster.ssh_key(),
             "known_hosts": cluster.known_hosts(),
+            "machine": cluster.machine_address(),
+            "config": cluster.config(),
+            "inventory": cluster.inventory(),
             "hosts": hosts,
         }))?;
         return Ok(Outcome::Done);
@@ -118,10 +163,18 @@ fn show(call: &Call<'_>, cluster: &Cluster) -> Result<Outcome, Failure> {
             Power::Off => "off",
             Power::On => host.system.as_deref().unwrap_or("silent"),
         };
-        let boots = plural(host.boots as usize, "boot");
+        let mut rest = vec![plural(host.boots as usize, "boot")];
+        rest.extend(host.faults.iter().cloned());
         let (name, address) = (host.name.as_str(), host.address.to_string());
-        let line = format!("{name:<8} {address:<15} {:<9} {system:<9} {boots}", host.image);
-        call.output.line(&line)?;
+        let (role, rest) = (host.role.map_or("-", Role::as_str), rest.join(", "));
+        call.output.line(&format!(
+            "{name:<8} {address:<15} {:<9} {role:<12} {system:<9} {rest}",
+            host.image
+        ))?;
     }
+    if let Some(config) = cluster.config() {
+        call.output.line(&format!("config     {config}"))?;
+    }
+    call.output.line(&format!("inventory  {}", cluster.inventory()))?;
     Ok(Outcome::Done)
 }

@@ -85,7 +85,7 @@ pub(super) struct SuperviseArgs {
 }
 
 #[derive(Debug, clap::Args)]
-struct Hosts {
+pub(super) struct Hosts {
     #[command(flatten)]
     which: Which,
 
@@ -126,10 +126,10 @@ pub(super) fn supervise(arguments: &SuperviseArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-type Step<'a> = &'a dyn Fn(&Host) -> Result<(), LocalError>;
+pub(super) type Step<'a> = &'a dyn Fn(&Host) -> Result<(), LocalError>;
 
 /// Does each step with all hosts before the next one, so that they boot at the same time.
-fn each(
+pub(super) fn each(
     call: &Call<'_>,
     arguments: &Hosts,
     now: &str,

@@ -1,6 +1,7 @@
 //! `monobloc local`: hosts on this machine, to try and to test with.
 
 mod cluster;
+mod fault;
 mod host;
 
 use local::{Cluster, Job, LocalError, Machine};
@@ -13,13 +14,15 @@ use crate::render::{LocalProgress, Output};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  monobloc local up --hosts 3                      h1, h2 and h3, each with systemd and sshd
-  monobloc local up --image bookworm,noble         hosts with different systems, in turn
-  monobloc local exec h1 -- systemctl --failed     run something in a host
-  monobloc local ssh h1                            log in
-  monobloc local kill h2                           take the power away
-  monobloc local start h2                          and give it back
-  monobloc local down                              remove all of it")]
+  monobloc local up --masters 3 --agents 2 --public-agents 1    m1 m2 m3 a1 a2 p1
+  monobloc local up --hosts 4 --image bookworm,noble            h1 to h4, of two systems
+  monobloc local exec m1 -- systemctl --failed                  run something in a host
+  monobloc local ssh m1                                         log in
+  monobloc local kill m2                                        take the power away
+  monobloc local start m2                                       and give it back
+  monobloc local freeze a1; monobloc local cut a2               let one hang, pull a cable
+  monobloc local heal a1 a2                                     and undo both
+  monobloc local down                                           remove all of it")]
 pub(crate) struct LocalArgs {
     #[command(subcommand)]
     command: LocalCommand,
@@ -34,6 +37,10 @@ enum LocalCommand {
     Kill(host::KillArgs),
     Start(host::StartArgs),
     Reboot(host::RebootArgs),
+    Freeze(fault::FreezeArgs),
+    Cut(fault::CutArgs),
+    Fill(fault::FillArgs),
+    Heal(fault::HealArgs),
     Down(cluster::DownArgs),
     #[command(hide = true)]
     Supervise(host::SuperviseArgs),
@@ -63,6 +70,10 @@ pub(crate) fn run(
         LocalCommand::Kill(arguments) => host::kill(&call, arguments),
         LocalCommand::Start(arguments) => host::start(&call, arguments),
         LocalCommand::Reboot(arguments) => host::reboot(&call, arguments),
+        LocalCommand::Freeze(arguments) => fault::freeze(&call, arguments),
+        LocalCommand::Cut(arguments) => fault::cut(&call, arguments),
+        LocalCommand::Fill(arguments) => fault::fill(&call, arguments),
+        LocalCommand::Heal(arguments) => fault::heal(&call, arguments),
         LocalCommand::Down(arguments) => cluster::down(&call, arguments),
         LocalCommand::Supervise(arguments) => host::supervise(arguments),
     }
