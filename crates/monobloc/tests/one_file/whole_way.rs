@@ -3,7 +3,7 @@
 use crate::root::{Kernel, Root};
 use crate::site::{FILE, Site};
 
-const MONOBLOC: &str = "/opt/test/tool/monobloc host --distribution test";
+const MONOBLOC: &str = "/opt/test/tool/monobloc host";
 
 #[test]
 fn hosts_are_installed_upgraded_rolled_back_and_removed_without_a_trace() {

@@ -186,9 +186,18 @@ impl Places {
             (Some(name), _) => Ok(Distribution::called(&distribution_name(name)?, "0")),
             // What this program came in says what it is for.
             (None, Some(artifact)) => Ok(Artifact::open(artifact)?.index().distribution.clone()),
-            (None, None) => Ok(Distribution::default()),
+            (None, None) => Ok(own_distribution(context).unwrap_or_default()),
         }
     }
+}
+
+/// The distribution in whose usual root this program lies as its tool.
+fn own_distribution(context: &Context) -> Option<Distribution> {
+    let program = context.program().ok()?;
+    let root = program.parent()?.parent()?;
+    let distribution = Distribution::named(root.file_name()?, "0");
+    let is_tool = Paths::of(&distribution).tool() == program;
+    is_tool.then_some(distribution)
 }
 
 /// The installation at these places, with the machine that it is on.
