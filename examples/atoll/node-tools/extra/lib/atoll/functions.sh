@@ -39,7 +39,7 @@ only_on() {
     }
 }
 
-# settings SERVICE: what the cluster's configuration sets for it, also for programs that
+# settings NAME: what the cluster's configuration sets for it, also for programs that
 # systemd does not start.
 settings() {
     [ -r "/opt/atoll/etc/$1.env" ] || return 0
@@ -50,8 +50,25 @@ settings() {
     done <"/opt/atoll/etc/$1.env"
 }
 
+# before_cluster: whether this host never saw the masters agree. Its checks cannot ask for more than
+# it does alone then: hosts are installed in any order. Later, having no quorum is a failure.
+before_cluster() {
+    settings cluster
+    if has_role master; then
+        # The log of a new member begins with one entry for each of them.
+        http_get http://127.0.0.1:2381/metrics 2>/dev/null |
+            awk -v members="$(printf '%s\n' "${ATOLL_MASTERS:-}" | wc -w)" '
+                $1 == "etcd_server_has_leader" { leader = $2 }
+                $1 == "etcd_server_proposals_committed_total" { committed = $2 }
+                END { exit leader != "0" || committed == "" || committed > members + 0 }'
+    else
+        # The registrar keeps a note of the masters that it registered with.
+        [ "$(cat /var/lib/atoll/registrar/masters 2>/dev/null)" != "${ATOLL_MASTERS:-}" ]
+    fi
+}
+
 # http_get URL: print the body; fail unless a good answer comes within 5 s. Past any proxy:
-# the address is one of this host.
+# the address is one of the cluster.
 http_get() {
     if command -v curl >/dev/null; then
         curl --noproxy '*' --fail --silent --show-error --max-time 5 "$1"
