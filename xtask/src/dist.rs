@@ -38,7 +38,10 @@ pub(crate) fn dist(root: &Path, fallback: bool, quick: bool) -> anyhow::Result<(
     let folder = root.join("target/dist");
     let program = folder.join(PROGRAM);
     fs_err::create_dir_all(&folder)?;
-    fs_err::copy(&built, &program)?;
+    // The one that is there may run, for local hosts.
+    let aside = folder.join(format!(".{PROGRAM}"));
+    fs_err::copy(&built, &aside)?;
+    fs_err::rename(&aside, &program)?;
 
     let bytes = fs_err::read(&program)?;
     check_static(&bytes)?;

@@ -110,7 +110,13 @@ fn environment(folder: &Utf8Path) -> Environment<'static> {
     environment.set_fuel(Some(FUEL));
     environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     environment.add_filter("seconds", |text: String| {
-        seconds_of(&text).ok_or_else(|| failed(format!("`{text}` is not a time span")))
+        let seconds =
+            seconds_of(&text).ok_or_else(|| failed(format!("`{text}` is not a time span")))?;
+        // Most programs want whole numbers, and take no `30.0` for one.
+        let is_whole = seconds.fract() == 0.0;
+        #[expect(clippy::cast_possible_truncation, reason = "no time span has that many seconds")]
+        let value = if is_whole { Value::from(seconds as i64) } else { Value::from(seconds) };
+        Ok::<_, Error>(value)
     });
     environment.add_filter("bytes", |text: String| {
         bytes_of(&text).ok_or_else(|| failed(format!("`{text}` is not a size")))

@@ -72,6 +72,9 @@ impl Kind {
         let Some(amount) = amount else { return Err(self.wrong(&show(&json!(raw)))) };
         let below = self.min.is_some_and(|min| amount < min);
         if below || self.max.is_some_and(|max| amount > max) {
+            if self.expected.is_some() {
+                return Err(self.wrong(&show(&json!(raw))));
+            }
             let unit = if self.base == Type::Size { "bytes" } else { "seconds" };
             let range = self.range();
             let message =

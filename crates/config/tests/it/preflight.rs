@@ -130,5 +130,5 @@ fn the_example_distribution_says_what_its_hosts_must_be() {
         let roles: Vec<&str> = one.roles.iter().map(package::id::RoleName::as_str).collect();
         format!("{} {}", one.check.name(), roles.join(" ")).trim_end().to_owned()
     });
-    insta::assert_snapshot!(lines.collect::<Vec<_>>().join(", "), @"ports master, ports master slave_public, ports, ports, memory master, memory, architecture, kernel, commands, clock, address master, state-disk");
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join(", "), @"ports master, ports master, ports master slave_public, ports, ports, memory master, memory, architecture, kernel, commands, clock, address master, state-disk");
 }

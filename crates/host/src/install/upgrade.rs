@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
@@ -10,6 +11,11 @@ use super::{Install, InstallError};
 use crate::check;
 use crate::host::{Host, HostError, Job};
 use crate::paths::is_absence;
+
+/// The longest that a host is asked again whether it is well.
+const PATIENCE_MAX: Duration = Duration::from_secs(10);
+/// The time between two questions.
+const PAUSE: Duration = Duration::from_millis(500);
 
 /// The part of `etc/NAME-version.json` that counts.
 #[derive(Deserialize)]
@@ -68,14 +74,21 @@ impl Host {
         Ok(live.is_some() || self.installed_version()?.is_some())
     }
 
-    /// Runs the checks of what is live: what is ill is not upgraded.
+    /// Runs the checks of what is live: what is ill is not upgraded. One that fails is asked again for a
+    /// moment, within the time that it would have on trial: a neighbour may just be switching.
     pub(super) fn check_health(&self, job: &Job<'_>) -> Result<(), InstallError> {
         let checks = self.checks()?;
         let environment =
             if checks.is_empty() { BTreeMap::new() } else { self.check_environment()? };
         let mut failed = Vec::new();
+        let begun = Instant::now();
         for checked in &checks {
-            let ended = check::run(checked, &environment, job.cancel).map_err(HostError::from)?;
+            let run = || check::run(checked, &environment, job.cancel).map_err(HostError::from);
+            let mut ended = run()?;
+            while !ended.verdict.passed() && begun.elapsed() < checked.within.min(PATIENCE_MAX) {
+                std::thread::sleep(PAUSE);
+                ended = run()?;
+            }
             if !ended.verdict.passed() {
                 failed.push(format!("{} of {}: {}", checked.name, checked.package, ended.verdict));
             }

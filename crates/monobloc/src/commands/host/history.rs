@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::Call;
 use crate::failure::{Failure, Outcome};
-use crate::render::plural;
+use crate::render::{plain, plural};
 
 /// Show what was done to this host, by whom and why
 #[derive(Debug, clap::Args)]
@@ -51,7 +51,7 @@ pub(super) fn run(call: &Call<'_>, _: &HistoryArgs) -> Result<Outcome, Failure> 
         call.output.line(&format!("{time}  {}  {what}", entry.by.user.escape_debug()))?;
         if let What::Returned { log, .. } | What::Failed { log, .. } = &entry.what {
             for line in log {
-                call.output.line(&format!("    | {}", line.escape_debug()))?;
+                call.output.line(&format!("    | {}", plain(line)))?;
             }
         }
     }

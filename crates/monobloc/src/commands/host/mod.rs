@@ -21,7 +21,7 @@ use package::sign::PublicKey;
 
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::render::{HostProgress, Output};
+use crate::render::{HostProgress, Output, plain};
 
 /// Keep the packages of this host and switch between generations of them
 #[derive(Debug, clap::Args)]
@@ -286,8 +286,7 @@ fn failure(error: &HostError) -> Failure {
              `--with-generations` gives up those that use this package",
         ),
         HostError::Returned { log, .. } | HostError::Failed { log, .. } if !log.is_empty() => {
-            let lines: Vec<_> =
-                log.iter().map(|line| format!("  {}", line.escape_debug())).collect();
+            let lines: Vec<_> = log.iter().map(|line| format!("  {}", plain(line))).collect();
             failure.hint(format!("the last lines of what failed:\n{}", lines.join("\n")))
         }
         HostError::NotBootstrapped(_) => {
