@@ -1,9 +1,10 @@
-//! What developers run by hand or through `./check`: `cargo xtask tidy`, `cargo xtask dist`.
+//! What developers run by hand or through `./check`: `cargo xtask tidy`, `dist` and `matrix`.
 
 #![expect(clippy::print_stdout, reason = "what a task found or made")]
 #![expect(clippy::print_stderr, reason = "why a task failed")]
 
 mod dist;
+mod matrix;
 mod tidy;
 
 use std::path::PathBuf;
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Parser;
 
-/// The rules the code keeps, and the release program
+/// The rules the code keeps, the release program, and what it ran on
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
@@ -28,6 +29,8 @@ enum Task {
         #[arg(long)]
         quick: bool,
     },
+    /// Write `docs/matrix.md` from what the tests on every release noted
+    Matrix,
 }
 
 fn main() -> ExitCode {
@@ -47,5 +50,6 @@ fn run(task: &Task) -> anyhow::Result<()> {
     match task {
         Task::Tidy => tidy::tidy(&root),
         Task::Dist { fallback, quick } => dist::dist(&root, *fallback, *quick),
+        Task::Matrix => matrix::matrix(&root),
     }
 }

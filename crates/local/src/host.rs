@@ -18,7 +18,7 @@ use crate::machine::Machine;
 use crate::name::{ClusterName, HostName};
 use crate::record::{self, BootRecord, ClusterRecord, HostRecord, Role};
 use crate::supervise::{self, HOST_GROUP, SUPERVISOR_GROUP};
-use crate::{cgroup, network, platform, tool};
+use crate::{cgroup, machine, network, platform, tool};
 
 /// A good limit for a boot, also on a machine with other work to do.
 pub const BOOT_MAX: Duration = Duration::from_mins(2);
@@ -301,6 +301,14 @@ impl Host {
         }
         nsenter.args(command);
         Ok(nsenter)
+    }
+
+    /// A program of this machine that sees the network of the host, such as its firewall, and nothing else of it.
+    pub fn network_command(&self, command: &[impl AsRef<OsStr>]) -> Command {
+        let mut ip = Command::new("ip");
+        let namespace = machine::host_namespace(&self.cluster, &self.record.name);
+        ip.args(["netns", "exec", &namespace]).args(command);
+        ip
     }
 
     /// `ssh` to it as `user`, with the keys of the cluster. Without a command it is a shell.

@@ -41,6 +41,7 @@ const TASK_MARKS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat
 const UNFINISHED: [&str; 2] = [concat!("to", "do!"), concat!("unimple", "mented!")];
 const IGNORE: &str = concat!("#[ig", "nore");
 const IGNORE_LONG: &str = concat!("#[ig", "nore = \"long: ");
+const IGNORE_MATRIX: &str = concat!("#[ig", "nore = \"matrix: ");
 const ALLOW: [&str; 2] = [concat!("#[al", "low("), concat!("#![al", "low(")];
 
 /// Files made by tools, or by others, as they are.
@@ -96,8 +97,11 @@ fn unfinished(file: &str, text: &str) -> Vec<Problem> {
             if let Some(word) = UNFINISHED.iter().find(|word| has_word(line, word)) {
                 return Some(problem(format!("`{word}` must not be committed")));
             }
-            if line.contains(IGNORE) && !line.contains(IGNORE_LONG) {
-                return Some(problem(format!("a test may be ignored only as `{IGNORE_LONG}…`")));
+            if line.contains(IGNORE)
+                && ![IGNORE_LONG, IGNORE_MATRIX].iter().any(|mark| line.contains(mark))
+            {
+                let marks = format!("`{IGNORE_LONG}…` or `{IGNORE_MATRIX}…`");
+                return Some(problem(format!("a test may be ignored only as {marks}")));
             }
             let word = ALLOW.iter().find(|word| line.contains(**word))?;
             Some(problem(format!("`{word}…`: use `expect` with a reason")))
@@ -221,7 +225,8 @@ mod tests {
             let found = messages("a.rs", text);
             assert_eq!(found.len(), 1, "{text}: {found:?}");
         }
-        for text in ["my_to~do!()", "#[ig~nore = \"long: builds\"]"] {
+        for text in ["my_to~do!()", "#[ig~nore = \"long: builds\"]", "#[ig~nore = \"matrix: all\"]"]
+        {
             assert_eq!(messages("a.rs", text), Vec::<String>::new());
         }
     }

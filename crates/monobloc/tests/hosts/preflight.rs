@@ -32,7 +32,7 @@ pub(crate) fn a_busy_port_stops_an_install_and_leaves_nothing_behind(release: Su
         "--public-key",
         "/packages/release.pub",
     ];
-    let before = snapshot::of(&site);
+    let before = snapshot::of(site.host());
     site.run(&["systemd-run", "--quiet", "--unit=busy", "/usr/bin/perl", "/packages/listen"]);
     let busy = site.eventually("somebody listens", || {
         let output = site.try_monobloc(&[&install[..], &["--preflight-only"]].concat());
@@ -44,7 +44,7 @@ pub(crate) fn a_busy_port_stops_an_install_and_leaves_nothing_behind(release: Su
     let output = site.try_monobloc(&install);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     site.run(&["systemctl", "stop", "busy"]);
-    let left = snapshot::differences(&before, &snapshot::of(&site));
+    let left = snapshot::differences(&before, &snapshot::of(site.host()));
     assert!(left.is_empty(), "{}", left.join("\n"));
     site.monobloc(&install);
     // The port is held by the service of the set itself now.

@@ -22,17 +22,17 @@ fn install(site: &Site) {
 
 pub(crate) fn after_purge_the_host_is_what_it_was(release: Suite, test: &str) {
     let site = Site::new(release, test);
-    let before = snapshot::of(&site);
+    let before = snapshot::of(site.host());
     install(&site);
-    assert!(!snapshot::differences(&before, &snapshot::of(&site)).is_empty());
+    assert!(!snapshot::differences(&before, &snapshot::of(site.host())).is_empty());
     site.monobloc(&["uninstall", "--purge"]);
-    let left = snapshot::differences(&before, &snapshot::of(&site));
+    let left = snapshot::differences(&before, &snapshot::of(site.host()));
     assert!(left.is_empty(), "{}", left.join("\n"));
 }
 
 pub(crate) fn uninstall_keeps_state_and_its_users(release: Suite, test: &str) {
     let site = Site::new(release, test);
-    let before = snapshot::of(&site);
+    let before = snapshot::of(site.host());
     install(&site);
     let said = site.monobloc(&["uninstall"]);
     assert!(said.contains("kept /var/lib/dcos/web"), "{said}");
@@ -43,7 +43,7 @@ pub(crate) fn uninstall_keeps_state_and_its_users(release: Suite, test: &str) {
     // Installed again it finds its state, and what was there before is still known as its own.
     install(&site);
     site.monobloc(&["uninstall", "--purge"]);
-    let left = snapshot::differences(&before, &snapshot::of(&site));
+    let left = snapshot::differences(&before, &snapshot::of(site.host()));
     assert!(left.is_empty(), "{}", left.join("\n"));
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn what_keeps_uninstall_from_ending_is_told_and_boot_ends_it(
     test: &str,
 ) {
     let site = Site::new(release, test);
-    let before = snapshot::of(&site);
+    let before = snapshot::of(site.host());
     install(&site);
     // Somebody else runs something as the user, and a service does not stop.
     let held = ["systemd-run", "--quiet", "--unit=held", "--uid=dcos_web", "sleep", "infinity"];
@@ -71,6 +71,6 @@ pub(crate) fn what_keeps_uninstall_from_ending_is_told_and_boot_ends_it(
             site.run(&["sh", "-c", "systemctl list-units --all --no-legend 'dcos*' | wc -l"]);
         (units == "0").then_some(())
     });
-    let left = snapshot::differences(&before, &snapshot::of(&site));
+    let left = snapshot::differences(&before, &snapshot::of(site.host()));
     assert!(left.is_empty(), "{}", left.join("\n"));
 }

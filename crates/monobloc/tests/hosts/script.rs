@@ -66,7 +66,7 @@ fn upgrade(site: &Site, published: &str) -> (Option<i32>, String) {
 
 pub(crate) fn scripts_install_upgrade_and_go_back_by_themselves(release: Suite, test: &str) {
     let site = Site::new(release, test);
-    let before = snapshot::of(&site);
+    let before = snapshot::of(site.host());
     publish(&site, "1", "exit 0");
     let install = format!("{SERVED}/dcos_install.sh");
     let (code, told) = sh(&site, &[&install, "master"]);
@@ -98,6 +98,6 @@ pub(crate) fn scripts_install_upgrade_and_go_back_by_themselves(release: Suite, 
     site.run(&["rm", "/run/ill"]);
     site.monobloc(&["audit"]);
     site.monobloc(&["uninstall", "--purge"]);
-    let left = snapshot::differences(&before, &snapshot::of(&site));
+    let left = snapshot::differences(&before, &snapshot::of(site.host()));
     assert!(left.is_empty(), "{}", left.join("\n"));
 }

@@ -11,7 +11,7 @@ const PASSWORD: &str = "/opt/mesosphere/etc/web.password";
 
 pub(crate) fn a_service_reads_its_secret_and_nobody_else_does(release: Suite, test: &str) {
     let site = Site::new(release, test);
-    let before = snapshot::of(&site);
+    let before = snapshot::of(site.host());
     let mut publisher = Publisher::new(&site.packages().join("served"));
     let script =
         format!("#!/bin/sh\necho \"$(id -un): $(cat {PASSWORD} 2>&1)\"\nexec sleep infinity\n");
@@ -51,6 +51,6 @@ pub(crate) fn a_service_reads_its_secret_and_nobody_else_does(release: Suite, te
         assert_eq!(site.run(&["stat", "-L", "-c", "%U %a", PASSWORD]), "dcos_web 400");
     }
     site.monobloc(&["uninstall", "--purge"]);
-    let left = snapshot::differences(&before, &snapshot::of(&site));
+    let left = snapshot::differences(&before, &snapshot::of(site.host()));
     assert!(left.is_empty(), "{}", left.join("\n"));
 }

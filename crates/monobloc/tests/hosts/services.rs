@@ -76,7 +76,8 @@ pub(crate) fn without_systemd_all_but_services_works(release: Suite, test: &str)
 pub(crate) fn the_options_of_the_reference_leave_things_alone(release: Suite, test: &str) {
     let site = Site::new(release, test);
     site.add_service("web", "1", r#"{"username":"dcos_web","state_directory":true}"#);
-    let outside = || snapshot::of(&site).into_iter().filter(|(what, _)| !what.starts_with("/opt"));
+    let outside =
+        || snapshot::of(site.host()).into_iter().filter(|(what, _)| !what.starts_with("/opt"));
     let before: snapshot::Snapshot = outside().collect();
     // Nothing of the machine.
     site.monobloc(&["--rooted-systemd", "activate", "web--1"]);

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
 
 use camino::Utf8Path;
+use local::Host;
 use package::Sha256;
-
-use crate::site::Site;
 
 /// What a running system changes by itself: logs, clocks, seeds and caches of the system, and the copies that
 /// `useradd` and `userdel` keep of the files they change.
@@ -27,10 +26,10 @@ const EXCLUDED: [&str; 11] = [
 /// Lines by what they are of.
 pub(crate) type Snapshot = BTreeMap<String, String>;
 
-/// Files, units, users, mounts and kernel settings of the host.
-pub(crate) fn of(site: &Site) -> Snapshot {
+/// Files, units, users, mounts, kernel settings, addresses, ways and firewall of the host.
+pub(crate) fn of(host: &Host) -> Snapshot {
     let mut found = Snapshot::new();
-    files(site.host().root(), site.host().root(), &mut found);
+    files(host.root(), host.root(), &mut found);
     for (what, command) in [
         (
             "unit files",
@@ -41,6 +40,8 @@ pub(crate) fn of(site: &Site) -> Snapshot {
             "systemctl list-units --all --no-legend --no-pager --plain --type=service,target,timer,socket | awk '{print $1, $2}' | grep -v -e ^user -e ^session -e systemd-tmpfiles-clean",
         ),
         ("failed units", "systemctl list-units --failed --no-legend --no-pager"),
+        // Each address has a way to itself; those that cards give themselves come when they are ready.
+        ("addresses", "ip route show table all | grep -v -e fe80: -e ff00:"),
         ("users", "getent passwd"),
         ("groups", "getent group"),
         (
@@ -52,10 +53,14 @@ pub(crate) fn of(site: &Site) -> Snapshot {
             "sysctl -a 2>/dev/null | grep -v -e random -e ns_last_pid -e nr_ -e dentry -e inode -e 'fs.file-nr' -e fs.aio -e quota -e conntrack_count -e gc_ -e pty -e neigh",
         ),
     ] {
-        let told = site.run(&["sh", "-c", &format!("{command} || true")]);
+        let told = host.run(&["sh", "-c", &format!("{command} || true")]).unwrap();
         assert!(!told.is_empty() || what == "failed units", "nothing is known of the {what}");
         found.insert(what.to_owned(), told);
     }
+    // Hosts have no program for it; the machine has.
+    let output = host.network_command(&["nft", "list", "ruleset"]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    found.insert("firewall".to_owned(), String::from_utf8(output.stdout).unwrap());
     found
 }
 
