@@ -121,7 +121,8 @@ fn environment(folder: &Utf8Path) -> Environment<'static> {
     environment.add_filter("bytes", |text: String| {
         bytes_of(&text).ok_or_else(|| failed(format!("`{text}` is not a size")))
     });
-    environment.add_filter("without_port", |text: String| without_port(&text).to_owned());
+    environment.add_filter("without_port", |text: String| split_port(&text).0.to_owned());
+    environment.add_filter("port", |text: String| split_port(&text).1);
     environment.add_filter("intersect", |one: Serde<Vec<Json>>, other: Serde<Vec<Json>>| {
         let other: HashSet<Json> = other.0.into_iter().collect();
         let both: Vec<Json> = one.0.into_iter().filter(|item| other.contains(item)).collect();
@@ -147,13 +148,16 @@ fn failed(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, message.into())
 }
 
-/// An address without the port behind it.
-fn without_port(text: &str) -> &str {
-    match text.rsplit_once(':') {
-        Some((host, _)) if host.starts_with('[') => host.trim_matches(['[', ']']),
-        Some((host, _)) if !host.contains(':') => host,
-        _ => text,
-    }
+/// An address, and the port behind it. One with colons of its own has brackets if there is a port.
+fn split_port(text: &str) -> (&str, Option<u16>) {
+    let (host, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, port)) => (host, port.strip_prefix(':')),
+        None => match text.split_once(':') {
+            Some((host, port)) if !port.contains(':') => (host, Some(port)),
+            _ => (text, None),
+        },
+    };
+    (host, port.and_then(|port| port.parse().ok()))
 }
 
 /// Both together: keys of maps and items of lists; otherwise the first counts.
@@ -215,6 +219,23 @@ pub(crate) fn to_json(value: &Value) -> Option<Json> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_port_is_told_from_every_kind_of_address() {
+        let environment = environment(Utf8Path::new("."));
+        let text = "{{ host | without_port }} {{ host | port or 53 }}";
+        for (host, expected) in [
+            ("192.0.2.1", "192.0.2.1 53"),
+            ("192.0.2.1:5353", "192.0.2.1 5353"),
+            ("2001:db8::1", "2001:db8::1 53"),
+            ("[2001:db8::1]", "2001:db8::1 53"),
+            ("[2001:db8::1]:5353", "2001:db8::1 5353"),
+            ("dns.example:5353", "dns.example 5353"),
+        ] {
+            let context = minijinja::context! { host };
+            assert_eq!(environment.render_str(text, context).unwrap(), expected);
+        }
+    }
 
     #[test]
     fn a_built_in_detection_is_a_script_or_a_mistake_with_advice() {

@@ -22,6 +22,8 @@ use crate::{cgroup, inventory, needs, network, platform, settings};
 
 /// More hosts than this are not tried; a bridge of the kernel has at most 1023 ports.
 pub const HOSTS_MAX: usize = 200;
+/// The smallest disk that a host can live on.
+const DISK_MIN: u64 = 64 << 20;
 /// Hosts that boot at the same time, for each processor.
 const BOOTS_PER_PROCESSOR: usize = 2;
 
@@ -66,6 +68,7 @@ impl Cluster {
         needs::check()?;
         let name: ClusterName = options.name.parse()?;
         let names = host_names(&options.hosts)?;
+        check_disk(options.disk)?;
         let mut hosts = Vec::new();
         for (name, spec) in names.into_iter().zip(&options.hosts) {
             let image = Image::ensure(machine, spec.image, job)?;
@@ -75,7 +78,7 @@ impl Cluster {
         let made = make(machine, &record, job);
         if made.is_err() {
             // What made it fail is worth more than that something could not be removed.
-            drop(tear_down(machine, &record.name, &Job::default()));
+            drop(tear_down_own(machine, &record));
         }
         made
     }
@@ -111,7 +114,8 @@ impl Cluster {
         if !machine.cluster(&name).exists() && !machine.cluster_run(&name).exists() {
             return Err(not_up(machine, &name));
         }
-        tear_down(machine, &name, job)
+        let _lock = machine.lock(job)?;
+        tear_down(machine, &name)
     }
 
     /// Removes it.
@@ -149,10 +153,10 @@ impl Cluster {
         })
     }
 
-    /// The configuration that `monobloc configure --config` takes, if its hosts have roles.
+    /// The configuration that `monobloc configure --config` takes, if it has masters.
     pub fn config(&self) -> Option<Utf8PathBuf> {
-        let has_roles = self.record.hosts.iter().any(|host| host.role.is_some());
-        has_roles.then(|| inventory::config(&self.machine.cluster(&self.record.name)))
+        inventory::has_config(&self.record)
+            .then(|| inventory::config(&self.machine.cluster(&self.record.name)))
     }
 
     /// Its hosts with their addresses, roles and ways in, as YAML.
@@ -224,6 +228,17 @@ fn host_names(hosts: &[HostSpec]) -> Result<Vec<HostName>, LocalError> {
     Ok(names)
 }
 
+/// A disk in memory has room for a host, and there is memory for it.
+fn check_disk(bytes: Option<u64>) -> Result<(), LocalError> {
+    let max = platform::memory_bytes()?;
+    match bytes {
+        Some(bytes) if !(DISK_MIN..=max).contains(&bytes) => {
+            Err(LocalError::Disk { min: DISK_MIN >> 20, max: max >> 20 })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Takes a name and a network for a new cluster, and writes its record.
 fn reserve(
     machine: &Machine,
@@ -261,16 +276,21 @@ fn reserve(
             image: image.suite(),
             role: spec.role,
             lower: image.root().to_owned(),
-            uuid: fs_err::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned(),
+            uuid: new_id()?,
             binds: spec.binds.clone(),
         });
     }
     let (program, fsync, disk) = (options.program.clone(), options.fsync, options.disk);
-    let record = ClusterRecord { name, subnet, fsync, disk, program, hosts: records };
+    let record =
+        ClusterRecord { id: new_id()?, name, subnet, fsync, disk, program, hosts: records };
     settings::prepare(machine)?;
     durable::create_folders(&machine.cluster_run(&record.name))?;
     record::write(&machine.cluster(&record.name).join("cluster.json"), &record)?;
     Ok(record)
+}
+
+fn new_id() -> Result<String, LocalError> {
+    Ok(fs_err::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned())
 }
 
 /// Makes what a record says.
@@ -305,9 +325,18 @@ fn make(machine: &Machine, record: &ClusterRecord, job: &Job<'_>) -> Result<Clus
     Ok(cluster)
 }
 
-/// Removes all that there may be of a cluster.
-fn tear_down(machine: &Machine, name: &ClusterName, job: &Job<'_>) -> Result<(), LocalError> {
-    let _lock = machine.lock(job)?;
+/// Removes a cluster that could not be made, unless somebody else did and there is another one by now.
+fn tear_down_own(machine: &Machine, own: &ClusterRecord) -> Result<(), LocalError> {
+    let _lock = machine.lock(&Job::default())?;
+    let path = machine.cluster(&own.name).join("cluster.json");
+    match record::read::<ClusterRecord>(&path)? {
+        Some(found) if found.id == own.id => tear_down(machine, &own.name),
+        _ => Ok(()),
+    }
+}
+
+/// Removes all that there may be of a cluster; whoever calls it has the lock.
+fn tear_down(machine: &Machine, name: &ClusterName) -> Result<(), LocalError> {
     let (folder, run) = (machine.cluster(name), machine.cluster_run(name));
     network::silence_switch(name);
     let group = cgroup::of_cluster(machine, name)?;

@@ -47,6 +47,12 @@ pub enum LocalError {
     Off(String),
     #[error("host `{0}` is already on")]
     On(String),
+    #[error(
+        "the disk of a host has at least {min} MiB and at most the {max} MiB of this machine's memory"
+    )]
+    Disk { min: u64, max: u64 },
+    #[error("host `{0}` is frozen")]
+    Frozen(String),
     #[error("host `{0}` has no disk of its own to fill")]
     NoDisk(String),
     #[error("host `{host}` did not start{}", quoted(.log))]
@@ -102,7 +108,8 @@ impl LocalError {
             Self::NotUp { others, .. } | Self::NoHost { others, .. } => {
                 format!("there is {}", others.join(", "))
             }
-            Self::Off(host) => format!("`monobloc local start {host}` turns it on"),
+            Self::Off(_) => "`monobloc local start` turns it on".to_owned(),
+            Self::Frozen(_) => "`monobloc local heal` lets it go on".to_owned(),
             Self::NoDisk(_) => "make the cluster with `--disk SIZE`".to_owned(),
             Self::SubnetUsed(_) => "give the cluster another one".to_owned(),
             Self::NoMirror(_) => "name one with `--mirror URL`".to_owned(),

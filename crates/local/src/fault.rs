@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::LocalError;
 use crate::host::{Host, Power};
-use crate::{cgroup, network, platform, record};
+use crate::{cgroup, needs, network, platform, record};
 
 /// How long the kernel may take to halt all processes of a host.
 const FREEZE_MAX: Duration = Duration::from_secs(30);
@@ -50,9 +50,10 @@ impl Host {
     /// Loses `percent`, at most 99, of the packets to it and as many of those from it, until [`Self::heal`].
     pub fn lose(&self, percent: u8) -> Result<(), LocalError> {
         let _lock = self.lock()?;
-        let before = network(&self.boot.faults)?;
-        record::write(&self.boot.faults, &Network { loss: percent.min(99), ..before })?;
-        Ok(network::lose(&self.boot, percent.min(99))?)
+        needs::check_program("nft", "nftables")?;
+        let (before, loss) = (network(&self.boot.faults)?, percent.min(99));
+        network::lose(&self.boot, loss)?;
+        record::write(&self.boot.faults, &Network { loss, ..before })
     }
 
     /// Fills its disk but for `leave` bytes, out of its sight.
@@ -67,24 +68,35 @@ impl Host {
     /// Undoes every fault: its processes go on, its cable is good, its disk has room.
     pub fn heal(&self) -> Result<(), LocalError> {
         let _lock = self.lock()?;
-        if let Some(filler) = self.filler()
-            && filler.exists()
-        {
-            fs_err::remove_file(filler)?;
+        // One that cannot be undone keeps no other from it.
+        self.empty_disk().and(self.heal_network()).and(self.thaw())
+    }
+
+    fn empty_disk(&self) -> Result<(), LocalError> {
+        match self.filler() {
+            Some(filler) if filler.exists() => Ok(fs_err::remove_file(filler)?),
+            _ => Ok(()),
         }
+    }
+
+    fn heal_network(&self) -> Result<(), LocalError> {
         let before = network(&self.boot.faults)?;
-        if before.loss > 0 {
-            network::lose(&self.boot, 0)?;
-        }
-        record::write(&self.boot.faults, &Network::default())?;
         if before.cut && self.power() == Power::On {
             network::unsilence(&self.boot)?;
         }
-        if cgroup::is_frozen(&self.host_group()) {
-            let moves = cgroup::freeze(&self.host_group(), false, FREEZE_MAX)?;
-            self.in_time(FREEZE_MAX, "is still frozen", moves)?;
+        record::write(&self.boot.faults, &Network { cut: false, ..before })?;
+        if before.loss > 0 {
+            network::lose(&self.boot, 0)?;
         }
-        Ok(())
+        record::write(&self.boot.faults, &Network::default())
+    }
+
+    fn thaw(&self) -> Result<(), LocalError> {
+        if self.power() == Power::Off {
+            return Ok(());
+        }
+        let moves = cgroup::freeze(&self.host_group(), false, FREEZE_MAX)?;
+        self.in_time(FREEZE_MAX, "is still frozen", moves)
     }
 
     /// What is wrong with it on purpose, in words.

@@ -236,7 +236,10 @@ impl Host {
     pub fn reboot(&self) -> Result<(), LocalError> {
         let boots = self.boots();
         self.isolate("reboot.target")?;
-        let is_new = || Ok::<_, LocalError>(self.boots() > boots);
+        let is_new = || match self.power() {
+            Power::Off if self.boots() <= boots => Err(LocalError::Off(self.name().to_owned())),
+            _ => Ok(self.boots() > boots),
+        };
         self.in_time(STOP_MAX, "did not boot again", tool::until(STOP_MAX, is_new)?)
     }
 
@@ -344,6 +347,9 @@ impl Host {
 
     fn isolate(&self, target: &str) -> Result<(), LocalError> {
         self.need_on()?;
+        if cgroup::is_frozen(&self.host_group()) {
+            return Err(LocalError::Frozen(self.name().to_owned()));
+        }
         let mode = "--job-mode=replace-irreversibly";
         self.run(&["systemctl", "start", "--no-block", mode, target]).map(|_| ())
     }

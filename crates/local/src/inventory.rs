@@ -21,14 +21,19 @@ pub(crate) fn hosts(folder: &Utf8Path) -> Utf8PathBuf {
     folder.join("inventory.yaml")
 }
 
-/// Writes both, the configuration only if hosts have roles.
+/// Whether there is a configuration: one without masters is none.
+pub(crate) fn has_config(cluster: &ClusterRecord) -> bool {
+    cluster.hosts.iter().any(|host| host.role == Some(Role::Master))
+}
+
+/// Writes both, the configuration only if there are masters.
 pub(crate) fn write(
     folder: &Utf8Path,
     cluster: &ClusterRecord,
     key: &Utf8Path,
 ) -> Result<(), LocalError> {
     durable::write(&hosts(folder), list(cluster, key).as_bytes())?;
-    if cluster.hosts.iter().any(|host| host.role.is_some()) {
+    if has_config(cluster) {
         let config = config(folder);
         durable::create_folders(config.parent().unwrap_or(folder))?;
         durable::write(&config, configuration(cluster, key).as_bytes())?;

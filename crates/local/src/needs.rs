@@ -37,14 +37,25 @@ pub(crate) fn check_root() -> Result<(), LocalError> {
     Err(LocalError::Needs { missing: vec![ROOT.to_owned()], packages: Vec::new() })
 }
 
+/// Fails unless there is a program that only some faults need.
+pub(crate) fn check_program(program: &str, package: &'static str) -> Result<(), LocalError> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    if is_in(&path, program) {
+        return Ok(());
+    }
+    Err(LocalError::Needs { missing: vec![format!("`{program}`")], packages: vec![package] })
+}
+
+fn is_in(path: &str, program: &str) -> bool {
+    path.split(':').any(|folder| Utf8Path::new(folder).join(program).is_file())
+}
+
 fn missing(is_root: bool, path: &str) -> Result<(), LocalError> {
     let mut missing = Vec::new();
     if !is_root {
         missing.push(ROOT.to_owned());
     }
-    let is_there =
-        |name: &str| path.split(':').any(|folder| Utf8Path::new(folder).join(name).is_file());
-    let absent: Vec<_> = PROGRAMS.iter().filter(|(name, _)| !is_there(name)).collect();
+    let absent: Vec<_> = PROGRAMS.iter().filter(|(name, _)| !is_in(path, name)).collect();
     missing.extend(absent.iter().map(|(name, _)| format!("`{name}`")));
     if missing.is_empty() {
         return Ok(());

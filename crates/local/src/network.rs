@@ -96,7 +96,9 @@ impl FromStr for Subnet {
         let first = address.parse::<Ipv4Addr>().map_err(|_| wrong())?.to_bits();
         let prefix = prefix.parse().ok().filter(|prefix| (8..=28).contains(prefix));
         let prefix = prefix.ok_or_else(wrong)?;
-        if first & !mask(prefix) != 0 {
+        let address = Ipv4Addr::from_bits(first);
+        let is_no_network = address.is_loopback() || address.is_multicast() || first < 1 << 24;
+        if first & !mask(prefix) != 0 || is_no_network {
             return Err(wrong());
         }
         Ok(Self { first, prefix })
@@ -237,7 +239,17 @@ mod tests {
         assert_eq!(small.hosts_max(), 244);
         assert!(small.overlaps(subnet("10.0.0.0/8")));
         assert!(!small.overlaps(subnet("10.77.4.0/24")));
-        for bad in ["", "10.0.0.0", "10.0.0.1/24", "10.0.0.0/33", "10.0.0.0/0", "x/24"] {
+        for bad in [
+            "",
+            "10.0.0.0",
+            "10.0.0.1/24",
+            "10.0.0.0/33",
+            "10.0.0.0/0",
+            "x/24",
+            "127.0.0.0/8",
+            "0.0.0.0/8",
+            "224.0.0.0/24",
+        ] {
             assert!(bad.parse::<Subnet>().is_err(), "{bad}");
         }
     }

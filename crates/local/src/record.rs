@@ -81,6 +81,8 @@ pub struct Bind {
 /// A cluster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ClusterRecord {
+    /// Tells it from a later one of the same name.
+    pub(crate) id: String,
     pub(crate) name: ClusterName,
     pub(crate) subnet: Subnet,
     pub(crate) fsync: bool,

@@ -72,10 +72,19 @@ pub(crate) fn mount_memory(point: &Utf8Path, bytes: u64) -> io::Result<()> {
     mount(c"tmpfs", "monobloc-disk", point, Some(&CString::new(format!("size={bytes},mode=755"))?))
 }
 
+/// The memory of the machine.
+pub(crate) fn memory_bytes() -> io::Result<u64> {
+    let text = fs_err::read_to_string("/proc/meminfo")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.map(|kib| kib << 10).ok_or_else(|| io::Error::other("`/proc/meminfo` has no `MemTotal`"))
+}
+
 /// Takes all room of a file system but for `leave` bytes.
 pub(crate) fn fill(file: &Utf8Path, leave: u64) -> io::Result<()> {
     let folder = file.parent().unwrap_or(file);
-    let filler = fs_err::File::options().create(true).append(true).open(file)?;
+    // What took room before makes room first.
+    let filler = fs_err::File::create(file)?;
     // What is written meanwhile takes room too, so that there may be less than there just was.
     loop {
         let found = rustix::fs::statvfs(folder.as_std_path())?;

@@ -6,6 +6,6 @@ mod os;
 
 pub use os::replace_process;
 pub(crate) use os::{
-    fill, is_cgroup2, mount_cgroup2, mount_memory, mount_overlay, mounts, own, sync_file_system,
-    unmount_below,
+    fill, is_cgroup2, memory_bytes, mount_cgroup2, mount_memory, mount_overlay, mounts, own,
+    sync_file_system, unmount_below,
 };

@@ -226,6 +226,18 @@ fn down_works_after_up_and_its_supervisors_were_killed() {
 }
 
 #[test]
+fn an_up_that_fails_leaves_a_later_cluster_of_its_name_alone() {
+    clean("t-later");
+    let mut first = monobloc(&["up", "--name", "t-later", "--hosts", "2"]);
+    let mut first = first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually(|| traces::of_cluster("t-later").join("\n").contains("systemd-nspawn"));
+    Cluster::remove(&Machine::default(), "t-later", &Job::default()).unwrap();
+    let cluster = up("t-later", bookworm(2));
+    assert!(!first.wait().unwrap().success());
+    cluster.host("h2").unwrap().run(&["true"]).unwrap();
+}
+
+#[test]
 fn mistakes_in_names_and_a_second_up_are_clear_errors() {
     let cluster = up("t-wrong", bookworm(1));
     assert_snapshot!(show(&mut monobloc(&["up", "--name", "t-wrong"])), @"

@@ -94,6 +94,8 @@ fn a_suite_or_network_that_is_none_is_refused() {
     exit: 2
     error: `10.0.0.1/24` is not a network like `10.77.0.0/24`
     ");
+    let many = show(&mut monobloc(&["up", "--masters", "18446744073709551615"]));
+    assert!(many.starts_with("exit: 2\nerror: invalid value"), "{many}");
     assert_snapshot!(show(&mut monobloc(&["up", "--image", "lenny", "--json"])), @r#"
     exit: 2
     {

@@ -28,20 +28,20 @@ Users of every host: root; deploy (sudo without password); admin (sudo asks for 
 plain (no sudo).")]
 pub(super) struct UpArgs {
     /// How many masters
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    masters: usize,
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=200))]
+    masters: u16,
 
     /// How many agents
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    agents: usize,
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=200))]
+    agents: u16,
 
     /// How many public agents
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    public_agents: usize,
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=200))]
+    public_agents: u16,
 
     /// How many hosts without a role [default: 3 if there are no others]
-    #[arg(long, value_name = "N")]
-    hosts: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(..=200))]
+    hosts: Option<u16>,
 
     /// The system on them; of several, each host gets the next
     #[arg(long, value_name = "SUITE", value_delimiter = ',', default_value = "bookworm")]

@@ -5,7 +5,9 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use insta::assert_snapshot;
-use local::{BOOT_MAX, Cluster, Guard, Host, HostSpec, Job, Machine, Options, Role, Suite};
+use local::{
+    BOOT_MAX, Cluster, Guard, Host, HostSpec, Job, LocalError, Machine, Options, Role, Suite,
+};
 use serde_json::Value;
 
 use super::{bookworm, clean, eventually, monobloc, show, up};
@@ -26,6 +28,7 @@ fn a_frozen_host_keeps_its_connections_and_says_nothing() {
     host.freeze().unwrap();
     assert_eq!(host.faults(), ["frozen"]);
     assert_eq!(host.status().system, None);
+    assert!(matches!(host.reboot(), Err(LocalError::Frozen(_))));
     assert_eq!(peer.read(&mut [0; 512]).unwrap_err().kind(), ErrorKind::WouldBlock);
     // The kernel takes a new connection for it, but nobody greets.
     let mut late = TcpStream::connect((host.address(), 22)).unwrap();
@@ -115,10 +118,25 @@ fn a_full_disk_has_no_room_until_it_is_healed() {
     host.fill(0).unwrap();
     assert!(!write(1).0);
     host.run(&["rm", "/opt/large"]).unwrap();
+    // Room can be made again without healing.
+    host.fill(50 << 20).unwrap();
+    assert!(write(20).0);
     // It is not a file of the host's.
     assert_eq!(host.run(&["find", "/", "-xdev", "-name", "filler"]).unwrap(), "");
     host.heal().unwrap();
     assert!(write(100).0);
+}
+
+#[test]
+fn a_disk_that_no_host_fits_on_or_no_memory_holds_is_refused() {
+    for bytes in [0, 4096, u64::MAX] {
+        let options = Options {
+            disk: Some(bytes),
+            ..Options::new("t-size", bookworm(1), env!("CARGO_BIN_EXE_monobloc").into())
+        };
+        let error = Cluster::up(&Machine::default(), &options, &Job::default()).unwrap_err();
+        assert!(matches!(error, LocalError::Disk { .. }), "{error}");
+    }
 }
 
 #[test]
