@@ -9,7 +9,7 @@ use serde_json::Value;
 
 const TABLE: &str = "docs/matrix.md";
 const HEAD: &str = "# Releases\n\n\
-    On each of these, a master and an agent are installed by script, upgraded, go back by themselves from a version\n\
+    On each of these, a master and an agent of a small distribution are installed by script, upgraded, go back by themselves from a version\n\
     whose checks fail, are rolled back by hand and uninstalled; then files, units, users, mounts, kernel settings,\n\
     addresses and firewall are compared with what they were before. `./check --matrix` does it and writes this page.\n\n";
 
