@@ -81,7 +81,8 @@ pub struct Bind {
 /// A cluster.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct ClusterRecord {
-    /// Tells it from a later one of the same name.
+    /// Tells it from a later one of the same name; programs that made clusters before did not write it.
+    #[serde(default)]
     pub(crate) id: String,
     pub(crate) name: ClusterName,
     pub(crate) subnet: Subnet,
