@@ -195,9 +195,9 @@ impl Places {
 fn own_distribution(context: &Context) -> Option<Distribution> {
     let program = context.program().ok()?;
     let root = program.parent()?.parent()?;
-    let distribution = Distribution::named(root.file_name()?, "0");
-    let is_tool = Paths::of(&distribution).tool() == program;
-    is_tool.then_some(distribution)
+    // The places of DC/OS do not have its name.
+    let known = [Distribution::default(), Distribution::named(root.file_name()?, "0")];
+    known.into_iter().find(|distribution| Paths::of(distribution).tool() == program)
 }
 
 /// The installation at these places, with the machine that it is on.
