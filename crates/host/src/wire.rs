@@ -1,5 +1,5 @@
-//! What a controller and a host say to each other: plain requests and reports, one JSON document
-//! each.
+//! What a controller and a host say to each other: a controller writes one [`Order`], a host answers
+//! with lines, each a [`Said`], the last of which is a report.
 //!
 //! The two sides may be of different versions. A side ignores keys it does not know; a request that a
 //! host does not know is answered with [`Report::Unsupported`]; a report that a controller does not
@@ -7,32 +7,79 @@
 //! names, and [`VERSION`] counts them, so that either side can tell what the other one knows.
 
 use std::collections::BTreeSet;
+use std::fmt;
+use std::net::SocketAddr;
 
-use package::PackageId;
+use jiff::Timestamp;
 use package::id::RoleName;
+use package::{PackageId, Sha256};
 use serde::{Deserialize, Serialize};
 
-use crate::generation::Generation;
 use crate::history;
-use crate::plan::Changes;
 
 /// The version of what this program says.
 pub const VERSION: u32 = 1;
 
-/// A message of either side with the version of the side that wrote it.
+/// The longest id of a step.
+const STEP_ID_MAX: usize = 100;
+
+/// One thing that a host shall do, once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Message<T> {
-    /// The newest version that the writer knows.
+pub struct Order {
+    /// The newest version that the controller knows.
     pub version: u32,
-    /// What it says.
+    /// Names the step for ever. A host that did it answers what it answered then, one that is at it goes
+    /// on telling, one that was interrupted does it again.
+    pub id: StepId,
+    /// After this long the host ends it.
+    pub limit_seconds: u64,
+    /// What to do.
     #[serde(flatten)]
-    pub body: T,
+    pub request: Request,
 }
 
-impl<T> Message<T> {
-    /// A message of this program.
-    pub fn new(body: T) -> Self {
-        Self { version: VERSION, body }
+/// The name of a step: small letters, digits, `-`, `.`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StepId(String);
+
+/// A text that is no name of a step.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no step: expected small letters, digits, `-` and `.`, {STEP_ID_MAX} at most")]
+pub struct StepIdError(String);
+
+impl StepId {
+    /// The name as a text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for StepId {
+    type Error = StepIdError;
+
+    fn try_from(text: String) -> Result<Self, StepIdError> {
+        let is_good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+        if text.len() <= STEP_ID_MAX
+            && text.starts_with(|c: char| c != '.' && is_good(c))
+            && text.chars().all(is_good)
+        {
+            Ok(Self(text))
+        } else {
+            Err(StepIdError(text))
+        }
+    }
+}
+
+impl From<StepId> for String {
+    fn from(id: StepId) -> Self {
+        id.0
+    }
+}
+
+impl fmt::Display for StepId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 
@@ -40,46 +87,135 @@ impl<T> Message<T> {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "snake_case")]
 pub enum Request {
-    /// What is on the host?
+    /// What is on the host, and what is the machine?
     Status,
-    /// What would be done to make this set live?
-    Plan {
-        /// The packages.
-        packages: BTreeSet<PackageId>,
-    },
-    /// Get packages, and make nothing live.
-    Fetch {
-        /// Where from.
-        repository_url: String,
-        /// Which.
-        packages: BTreeSet<PackageId>,
-    },
-    /// Make this set live.
-    Activate {
-        /// The packages.
-        packages: BTreeSet<PackageId>,
-        /// Why, for the history.
-        reason: String,
-        /// The generation that must be live now, if that matters.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        expected: Option<u64>,
+    /// What would [`Request::Install`] do?
+    Plan(Wanted),
+    /// Can the machine be what it shall become?
+    Preflight(Wanted),
+    /// Get, verify and unpack everything, and make nothing live.
+    Stage(Wanted),
+    /// Make it live, and keep it if its checks pass.
+    Install(Wanted),
+    /// Run the checks of what is live.
+    Check {
+        /// Those that are about the cluster, rather than about this host.
+        #[serde(default)]
+        cluster: bool,
     },
     /// Make an older generation live.
     Rollback {
         /// Which; none means the one before.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         generation: Option<u64>,
+        /// The generation that must be live now, if that matters; if `generation` is live already, all
+        /// is done.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        expected: Option<u64>,
         /// Why, for the history.
         reason: String,
     },
-    /// Remove what no kept generation uses.
-    Collect {
-        /// How many generations to keep.
-        keep: usize,
+    /// Compare everything with what it should be.
+    Audit {
+        /// Without reading every byte.
+        #[serde(default)]
+        fast: bool,
+    },
+    /// Remove the installation.
+    Uninstall {
+        /// With state and users.
+        #[serde(default)]
+        purge: bool,
+    },
+    /// Do something to the cluster from here, that a package brings as a program of its own.
+    Act {
+        /// The name of the action.
+        action: String,
+        /// What it is told.
+        arguments: Vec<String>,
+    },
+    /// Which of these answer?
+    Reach {
+        /// Where to connect to.
+        addresses: Vec<SocketAddr>,
     },
     /// What was done to the host?
     History,
     /// Something that a newer controller asks.
+    #[serde(other)]
+    Unknown,
+}
+
+/// What a host shall have.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// Where the bundle is: a URL, or a folder of the host.
+    pub from: String,
+    /// The bundle that must be published there.
+    pub bundle: Sha256,
+    /// What the host shall be; none: what it is.
+    #[serde(default)]
+    pub roles: BTreeSet<RoleName>,
+    /// The key of the publisher; needed the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_key: Option<String>,
+    /// Keys that open secrets of roles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub role_keys: Vec<String>,
+    /// Something must be live, and well.
+    #[serde(default)]
+    pub upgrade: bool,
+    /// Take what is older than what was live.
+    #[serde(default)]
+    pub allow_older: bool,
+    /// Do not look at the machine first.
+    #[serde(default)]
+    pub disable_preflight: bool,
+    /// Do not look at whether what is live is well.
+    #[serde(default)]
+    pub skip_checks: bool,
+}
+
+/// Keys of roles are secret.
+impl fmt::Debug for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wanted")
+            .field("from", &self.from)
+            .field("bundle", &self.bundle)
+            .field("roles", &self.roles)
+            .field("role_keys", &self.role_keys.len())
+            .field("upgrade", &self.upgrade)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One line of a host that does a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "said", rename_all = "snake_case")]
+pub enum Said {
+    /// Something that happens, in words.
+    Line {
+        /// The words.
+        text: String,
+    },
+    /// How far it is.
+    Progress {
+        /// Bytes that are done.
+        done_bytes: u64,
+        /// Bytes of all.
+        total_bytes: u64,
+    },
+    /// How it ended; nothing comes after it.
+    Report {
+        /// The newest version that the host knows.
+        version: u32,
+        /// Whether the host had done the step before.
+        already: bool,
+        /// What it answers.
+        #[serde(flatten)]
+        report: Box<Report>,
+    },
+    /// Something that a newer host says.
     #[serde(other)]
     Unknown,
 }
@@ -89,18 +225,29 @@ pub enum Request {
 #[serde(tag = "report", rename_all = "snake_case")]
 pub enum Report {
     /// What is on the host.
-    Status(Status),
+    Status(Box<Status>),
     /// What would be done.
-    Plan(PlanSummary),
-    /// What was asked for is done.
-    Done {
-        /// The generation that is live now.
-        live: Option<u64>,
+    Plan(Box<PlanSummary>),
+    /// What the machine is like, or how the checks ended.
+    Findings {
+        /// Each of them.
+        findings: Vec<Finding>,
     },
-    /// It was not done; what was live before is live.
-    Failed {
-        /// Why, the outermost reason first.
-        causes: Vec<String>,
+    /// What was asked for is done.
+    Done(Done),
+    /// It was not done.
+    Failed(Failed),
+    /// What an audit found.
+    Audit(Box<Audit>),
+    /// What an action said.
+    Acted {
+        /// Its last lines.
+        output: String,
+    },
+    /// Who answered.
+    Reached {
+        /// Those that did not, with why.
+        unreachable: Vec<(SocketAddr, String)>,
     },
     /// What was done to the host.
     History {
@@ -117,28 +264,157 @@ pub enum Report {
     Unknown,
 }
 
-/// What is on a host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// What is on a host, and what the machine is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Status {
     /// The roles it has.
     pub roles: BTreeSet<RoleName>,
     /// The number of the live generation.
     pub live: Option<u64>,
     /// All generations.
-    pub generations: Vec<Generation>,
-    /// All packages in the store.
+    pub generations: Vec<u64>,
+    /// The version of what is live.
+    pub distribution_version: Option<String>,
+    /// The bundle that was seen last.
+    pub bundle: Option<Sha256>,
+    /// The packages that are live.
     pub packages: BTreeSet<PackageId>,
+    /// Units of it that failed.
+    pub failed_units: Vec<String>,
+    /// Its clock.
+    pub time: Option<Timestamp>,
+    /// The machine's id, as a digest: it is nobody else's business.
+    pub machine: Option<Sha256>,
+    /// Changes when the machine boots.
+    pub boot: Option<String>,
+    /// What the installation's own script finds as the machine's address.
+    pub detected_address: Option<String>,
+    /// All addresses of the machine but loopback's.
+    pub addresses: BTreeSet<String>,
+    /// Bytes that are free where packages lie.
+    pub free_bytes: Option<u64>,
 }
 
 /// A plan in short: a controller keeps thousands of them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PlanSummary {
     /// The generation that is live.
     pub from: Option<u64>,
-    /// The one that will be; none if all is as wanted.
-    pub to: Option<u64>,
-    /// What changes.
-    pub changes: Changes,
-    /// How many links will be made.
-    pub links: usize,
+    /// Whether anything changes.
+    pub changes: bool,
+    /// Packages that are live only afterwards.
+    pub added: BTreeSet<PackageId>,
+    /// Packages that are live only before.
+    pub removed: BTreeSet<PackageId>,
+    /// Packages that must be fetched.
+    pub fetched: BTreeSet<PackageId>,
+    /// Bytes that must be fetched.
+    pub fetch_bytes: u64,
+    /// Bytes that it takes on the disk.
+    pub disk_bytes: u64,
+    /// Bytes that are free there.
+    pub free_bytes: Option<u64>,
+    /// Units that run and will be stopped, whether or not they start again.
+    pub stops: Vec<String>,
+    /// Units that will be started.
+    pub starts: Vec<String>,
+    /// What a look at the machine finds that is not well.
+    pub findings: Vec<Finding>,
+    /// Of all that was looked at: while it is the same, the plan is.
+    pub digest: Option<Sha256>,
+}
+
+/// The result of one check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// What the check is called.
+    pub name: String,
+    /// How it ended.
+    pub level: Level,
+    /// The evidence.
+    pub found: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+/// How a check ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// All is well.
+    Ok,
+    /// Something to know.
+    Notice,
+    /// Somebody should look.
+    Warning,
+    /// It is not as it must be; and so is what a newer host says.
+    #[serde(other)]
+    Error,
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Done {
+    /// Whether anything changed.
+    pub changed: bool,
+    /// The generation that was live before.
+    pub before: Option<u64>,
+    /// The one that is now.
+    pub live: Option<u64>,
+    /// What is left, in words: state that was kept, folders that others use.
+    pub kept: Vec<String>,
+}
+
+/// What was not done.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Failed {
+    /// What kind of thing went wrong, the same for the same cause on every host; for grouping.
+    pub kind: String,
+    /// Why, the outermost reason first.
+    pub causes: Vec<String>,
+    /// What to do about it.
+    pub remedy: Option<String>,
+    /// The generation that is live.
+    pub live: Option<u64>,
+    /// Whether the host had switched and went back.
+    pub went_back: bool,
+    /// What a look at the machine found.
+    pub findings: Vec<Finding>,
+}
+
+/// What an audit found.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Audit {
+    /// The live generation.
+    pub generation: u64,
+    /// Of everything that was found: hosts that are the same have the same. `None`: not every byte was
+    /// read.
+    pub digest: Option<Sha256>,
+    /// How many files, links and folders.
+    pub entries: u64,
+    /// How many bytes were read.
+    pub bytes: u64,
+    /// Everything that is not as it should be, in order; not more than a controller can keep.
+    pub differences: Vec<Difference>,
+    /// How many more there are.
+    pub more: u64,
+    /// What could not be compared.
+    pub unchecked: Vec<String>,
+}
+
+/// One thing that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    /// The path, or the name of what is no file.
+    pub at: String,
+    /// What should be there.
+    pub should: String,
+    /// What is.
+    pub is: String,
 }

@@ -13,23 +13,25 @@ const DOWNLOAD: &str = "monobloc-download";
 const BUILD: &str = "monobloc-build";
 const HOST: &str = "monobloc-host";
 const CONFIG: &str = "monobloc-config";
+const FLEET: &str = "monobloc-fleet";
 const LOCAL: &str = "monobloc-local";
 const WEB: &str = "monobloc-web";
 const TESTING: &str = "monobloc-testing";
 
 /// Which crates of the workspace each of them may use. Tests may also use [`TESTING`].
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     (PACKAGE, &[]),
     (DOWNLOAD, &[PACKAGE]),
     (BUILD, &[PACKAGE, DOWNLOAD]),
     (CONFIG, &[PACKAGE]),
     (HOST, &[PACKAGE, DOWNLOAD]),
+    (FLEET, &[PACKAGE, HOST]),
     (LOCAL, &[PACKAGE]),
     (WEB, &[PACKAGE, HOST]),
-    ("monobloc", &[PACKAGE, DOWNLOAD, BUILD, CONFIG, HOST, LOCAL, WEB]),
+    ("monobloc", &[PACKAGE, DOWNLOAD, BUILD, CONFIG, FLEET, HOST, LOCAL, WEB]),
     (TESTING, &[]),
-    ("bench", &[PACKAGE, DOWNLOAD, BUILD, CONFIG, HOST, TESTING]),
-    ("fuzz", &[PACKAGE, DOWNLOAD, BUILD, CONFIG, HOST, WEB, TESTING]),
+    ("bench", &[PACKAGE, DOWNLOAD, BUILD, CONFIG, FLEET, HOST, TESTING]),
+    ("fuzz", &[PACKAGE, DOWNLOAD, BUILD, CONFIG, FLEET, HOST, WEB, TESTING]),
     ("xtask", &[]),
 ];
 

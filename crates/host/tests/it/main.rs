@@ -27,5 +27,4 @@ mod store;
 mod switch;
 mod together;
 mod upgrade;
-mod wire;
 mod world;

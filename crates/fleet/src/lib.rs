@@ -1,0 +1,9 @@
+//! Many hosts: who they are ([`inventory`]), how they are reached ([`transport`]), what is done to them
+//! and in which order, and what became of it.
+//!
+//! This crate knows of a host only what [`host::wire`] says: orders and reports. How a host does its
+//! work is the host's business, and so is what words people read: here are values, events and errors.
+
+pub mod fault;
+pub mod inventory;
+pub mod transport;

@@ -1,0 +1,58 @@
+//! How hosts are reached. Three ways: over SSH, on this machine, and in a simulation.
+
+use std::future::Future;
+
+use host::wire::{Order, Report};
+
+use crate::fault::Fault;
+use crate::inventory::Host;
+
+/// A way to reach hosts.
+pub trait Transport: Send + Sync + 'static {
+    /// A connection to one of them.
+    type Session: Session;
+
+    /// Connects to a host, once; a second try is the caller's decision.
+    fn connect(&self, host: &Host) -> impl Future<Output = Result<Self::Session, Fault>> + Send;
+}
+
+/// A connection to one host. It is dropped to be closed.
+pub trait Session: Send + 'static {
+    /// Makes sure that the host can do steps: the program is there, and may do what it must. Does nothing
+    /// if that is so already.
+    fn prepare(&mut self) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// Puts those parts of the bundle on the host that it lacks, for the [`Wanted::from`] that the
+    /// transport then gives its orders. Goes on where it was interrupted.
+    ///
+    /// [`Wanted::from`]: host::wire::Wanted::from
+    fn push(&mut self, said: &mut dyn Listener) -> impl Future<Output = Result<(), Fault>> + Send;
+
+    /// Has the host do a step, and tells what it says meanwhile. If the connection is lost the host goes
+    /// on: ordering the same step again picks it up.
+    fn step(
+        &mut self,
+        order: &Order,
+        said: &mut dyn Listener,
+    ) -> impl Future<Output = Result<Answer, Fault>> + Send;
+
+    /// Removes what [`Session::prepare`] and [`Session::push`] left on the host for its next steps.
+    fn leave(&mut self) -> impl Future<Output = Result<(), Fault>> + Send;
+}
+
+/// What a host answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The answer.
+    pub report: Report,
+    /// Whether it had done the step before.
+    pub already: bool,
+}
+
+/// Hears what a host says while it works.
+pub trait Listener: Send {
+    /// A line of words.
+    fn line(&mut self, text: &str);
+    /// How far it is.
+    fn progress(&mut self, done_bytes: u64, total_bytes: u64);
+}
