@@ -1,5 +1,10 @@
 //! How hosts are reached. Three ways: over SSH, on this machine, and in a simulation.
 
+pub mod kit;
+mod push;
+pub mod remote;
+pub mod shell;
+
 use std::future::Future;
 
 use host::wire::{Order, Report};
@@ -55,4 +60,13 @@ pub trait Listener: Send {
     fn line(&mut self, text: &str);
     /// How far it is.
     fn progress(&mut self, done_bytes: u64, total_bytes: u64);
+}
+
+/// Hears nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Unheard;
+
+impl Listener for Unheard {
+    fn line(&mut self, _: &str) {}
+    fn progress(&mut self, _: u64, _: u64) {}
 }

@@ -1,0 +1,340 @@
+//! A host on which commands can be run becomes one that does steps: the program is put there, the bundle
+//! if it must be, and orders are handed to the program.
+
+use std::fmt::Write as _;
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use host::wire::{Order, Report, Said};
+use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
+use tokio::sync::OnceCell;
+
+use super::kit::Kit;
+use super::push;
+use super::shell::{ByLine, Command, Exit, Heard, Kept, Limits, Shell, Stdin, Stream, quoted};
+use super::{Answer, Listener, Session};
+use crate::fault::{Fault, FaultKind};
+use crate::inventory::Host;
+
+/// Finds the program, or a place for it.
+const PREPARE: &str = include_str!("prepare.sh");
+/// The longest that a host is silent while it looks for the program, or fetches it.
+const PREPARE_IDLE: Duration = Duration::from_mins(2);
+/// The longest that nothing moves while something is sent.
+pub(super) const SEND_IDLE: Duration = Duration::from_mins(1);
+/// What a host may take longer than its own limit for a step, to end it and to say so.
+const STEP_GRACE: Duration = Duration::from_secs(30);
+/// How many of the last words of a program are kept for who asks why.
+const LAST_WORDS: usize = 5;
+
+/// What all hosts of a run have in common.
+#[derive(Debug)]
+pub struct Shared {
+    /// What they get.
+    pub kit: Kit,
+    /// The program, compressed once for all.
+    packed: OnceCell<Vec<u8>>,
+}
+
+impl Shared {
+    /// What hosts get.
+    pub fn new(kit: Kit) -> Arc<Self> {
+        Arc::new(Self { kit, packed: OnceCell::new() })
+    }
+}
+
+/// A host that does steps by commands that are run on it.
+#[derive(Debug)]
+pub struct Remote<S> {
+    pub(super) shell: S,
+    pub(super) host: Host,
+    pub(super) shared: Arc<Shared>,
+    /// How the program is told which installation it is about.
+    places: Vec<String>,
+    /// Where the program is.
+    program: Option<String>,
+    /// Where the bundle was pushed to.
+    pub(super) pushed: Option<String>,
+}
+
+/// What a host answers to who looks for the program.
+enum Found {
+    Program(String),
+    Part { is_packed: bool, bytes: u64, place: String },
+}
+
+impl<S: Shell> Remote<S> {
+    /// The host behind `shell`, where the installation is where its distribution puts it.
+    pub fn new(shell: S, host: Host, shared: Arc<Shared>) -> Self {
+        let places = vec!["--distribution".to_owned(), shared.kit.distribution.name.clone()];
+        Self { shell, host, shared, places, program: None, pushed: None }
+    }
+
+    /// The same for an installation elsewhere, with a program that is there already.
+    #[must_use]
+    pub fn at(self, places: Vec<String>, program: &str) -> Self {
+        Self { places, program: Some(program.to_owned()), ..self }
+    }
+
+    /// Runs a script as root; returns what it wrote.
+    pub(super) async fn ask(&mut self, script: String, stdin: Stdin<'_>) -> Result<Kept, Fault> {
+        let limits = Limits { idle: Some(PREPARE_IDLE), whole: None };
+        let mut kept = Kept::default();
+        let command = Command { stdin, as_root: true, limits, ..Command::new(script) };
+        let exit = self.shell.run(command, &mut kept).await?;
+        if exit.is_success() { Ok(kept) } else { Err(unexpected(&exit, &kept.talk())) }
+    }
+
+    /// The words that scripts begin with.
+    pub(super) fn words(&self) -> String {
+        let Kit { distribution, program, bundle } = &self.shared.kit;
+        let url = bundle.as_ref().and_then(|supply| supply.url.as_deref());
+        let url = url.map(|url| format!("{}/{}", url.trim_end_matches('/'), program.served));
+        let words = [
+            ("name", distribution.name.as_str()),
+            ("install_root", distribution.install_root.as_str()),
+            ("sha256", &program.sha256.to_string()),
+            ("bytes", &program.bytes.to_string()),
+            ("url", &url.unwrap_or_default()),
+        ];
+        let mut text = String::new();
+        for (name, value) in words {
+            let _ = writeln!(text, "{name}={}", quoted(value));
+        }
+        text
+    }
+
+    async fn find(&mut self) -> Result<Found, Fault> {
+        let kept = self.ask(format!("{}{PREPARE}", self.words()), Stdin::Empty).await?;
+        let text = kept.text();
+        let line = text.lines().last().unwrap_or_default();
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        let fault = match (word, rest.splitn(3, ' ').collect::<Vec<_>>().as_slice()) {
+            ("program", _) => return Ok(Found::Program(rest.to_owned())),
+            ("part", [packed, bytes, place]) => {
+                let bytes = bytes.parse().map_err(|_| not_understood(line))?;
+                let (is_packed, place) = (*packed == "gzip", (*place).to_owned());
+                return Ok(Found::Part { is_packed, bytes, place });
+            }
+            ("machine", _) => Fault::new(FaultKind::Machine, format!("the machine is `{rest}`"))
+                .remedy("hosts are x86-64 machines with Linux"),
+            ("full", _) => {
+                let megabytes = self.shared.kit.program.bytes.div_ceil(1_000_000);
+                Fault::new(FaultKind::NoSpace, format!("`{rest}` has no {megabytes} MB free"))
+                    .remedy("make room there")
+            }
+            ("nowhere", _) => {
+                let cause = "none of /var/lib, /opt, /root, /run lets root write and run programs";
+                Fault::new(FaultKind::Machine, cause).remedy("mount one of them without `noexec`")
+            }
+            _ => not_understood(line),
+        };
+        Err(fault)
+    }
+
+    /// Sends what the host lacks of the program.
+    async fn send(&mut self, place: &str, is_packed: bool, there: u64) -> Result<String, Fault> {
+        let shared = Arc::clone(&self.shared);
+        let program = &shared.kit.program;
+        let there = if there < program.bytes { there } else { 0 };
+        let into = if there == 0 { ">" } else { ">>" };
+        let unpack = if is_packed { "gzip -dc" } else { "cat" };
+        let part = quoted(&format!("{place}/{}.part", program.sha256));
+        let script = format!(
+            "umask 077\n{unpack} {into}{part} || exit\n{}place={}\npart={part}\n{}\naccept\n\
+             rm -f {part}\necho damaged",
+            self.words(),
+            quoted(place),
+            functions(PREPARE),
+        );
+        let whole;
+        let rest;
+        let bytes: &[u8] = match (is_packed, there) {
+            (true, 0) => {
+                let pack = || pack(program.path.clone(), 0);
+                shared.packed.get_or_try_init(pack).await?
+            }
+            (true, _) => {
+                rest = pack(program.path.clone(), there).await?;
+                &rest
+            }
+            (false, _) => {
+                whole = read_from(&program.path, there).await?;
+                &whole
+            }
+        };
+        let limits = Limits { idle: Some(SEND_IDLE), whole: None };
+        let stdin = Stdin::Bytes(bytes);
+        let command = Command { stdin, as_root: true, limits, ..Command::new(script) };
+        let mut kept = Kept::default();
+        let exit = self.shell.run(command, &mut kept).await?;
+        if !exit.is_success() {
+            return Err(no_space_or(&exit, &kept.talk(), place));
+        }
+        let text = kept.text();
+        let path = text.lines().last().and_then(|line| line.strip_prefix("program "));
+        path.map(str::to_owned).ok_or_else(|| {
+            Fault::new(FaultKind::Lost, "the program was damaged on its way to the host")
+        })
+    }
+
+    /// The command that does a step.
+    async fn program(&mut self) -> Result<String, Fault> {
+        if self.program.is_none() {
+            self.prepare().await?;
+        }
+        let program = self.program.as_deref().unwrap_or_default();
+        let places: Vec<String> = self.places.iter().map(|word| quoted(word)).collect();
+        Ok(format!("exec {} host {} step", quoted(program), places.join(" ")))
+    }
+}
+
+impl<S: Shell> Session for Remote<S> {
+    async fn prepare(&mut self) -> Result<(), Fault> {
+        let during = |fault: Fault| fault.during("cannot put the program on the host");
+        let found = self.find().await.map_err(during)?;
+        let program = match found {
+            Found::Program(path) => path,
+            Found::Part { is_packed, bytes, place } => {
+                self.send(&place, is_packed, bytes).await.map_err(during)?
+            }
+        };
+        self.program = Some(program);
+        Ok(())
+    }
+
+    async fn push(&mut self, said: &mut dyn Listener) -> Result<(), Fault> {
+        push::push(self, said).await.map_err(|fault| fault.during("cannot push the bundle"))
+    }
+
+    async fn step(&mut self, order: &Order, said: &mut dyn Listener) -> Result<Answer, Fault> {
+        let script = self.program().await?;
+        let request = self.shared.kit.complete(&order.request, &self.host, self.pushed.as_deref());
+        let order = Order { request, ..order.clone() };
+        let text = serde_json::to_vec(&order).map_err(|error| Fault::of(FaultKind::Protocol, &error))?;
+        let whole = Duration::from_secs(order.limit_seconds).saturating_add(STEP_GRACE);
+        let limits = Limits { idle: None, whole: Some(whole) };
+        let mut told = Told { said, answer: None, last: Vec::new() };
+        let mut heard = ByLine::new(|stream, line: &str| told.hear(stream, line));
+        let stdin = Stdin::Bytes(&text);
+        let command = Command { stdin, as_root: true, limits, ..Command::new(script) };
+        let exit = self.shell.run(command, &mut heard as &mut dyn Heard).await;
+        heard.finish();
+        match (told.answer, exit) {
+            (Some(answer), _) => Ok(answer),
+            (None, Err(fault)) => Err(fault),
+            (None, Ok(exit)) => {
+                // Somebody may have removed it: the next try puts it there again.
+                self.program = None;
+                Err(unexpected(&exit, &told.last.join("\n")))
+            }
+        }
+    }
+
+    async fn leave(&mut self) -> Result<(), Fault> {
+        let name = quoted(&format!(".monobloc-{}", self.shared.kit.distribution.name));
+        let script =
+            format!("for parent in /var/lib /opt /root /run; do rm -rf \"$parent\"/{name}; done");
+        self.ask(script, Stdin::Empty).await?;
+        (self.program, self.pushed) = (None, None);
+        Ok(())
+    }
+}
+
+/// What a program says while it does a step.
+struct Told<'a> {
+    said: &'a mut dyn Listener,
+    answer: Option<Answer>,
+    last: Vec<String>,
+}
+
+impl Told<'_> {
+    fn hear(&mut self, stream: Stream, line: &str) {
+        let said = match stream {
+            Stream::Stdout => serde_json::from_str(line).ok(),
+            Stream::Stderr => None,
+        };
+        match said {
+            Some(Said::Line { text }) => self.said.line(&text),
+            Some(Said::Progress { done_bytes, total_bytes }) => {
+                self.said.progress(done_bytes, total_bytes);
+            }
+            Some(Said::Report { already, report, .. }) => {
+                self.answer = Some(Answer { report: *report, already });
+            }
+            Some(Said::Unknown) => {}
+            None => {
+                if self.last.len() == LAST_WORDS {
+                    self.last.remove(0);
+                }
+                self.last.push(line.to_owned());
+                self.said.line(line);
+            }
+        }
+    }
+}
+
+/// The part of a script that only says how things are done.
+fn functions(script: &str) -> &str {
+    script.split_once("\numask").map_or(script, |(functions, _)| functions)
+}
+
+async fn pack(path: Utf8PathBuf, from: u64) -> Result<Vec<u8>, Fault> {
+    let pack = move || {
+        let mut bytes = Vec::new();
+        let mut file = fs_err::File::open(&path)?;
+        file.seek(SeekFrom::Start(from))?;
+        file.read_to_end(&mut bytes)?;
+        let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+        packer.write_all(&bytes)?;
+        packer.finish()
+    };
+    let packed = tokio::task::spawn_blocking(pack).await;
+    packed
+        .map_err(|error| Fault::of(FaultKind::Cancelled, &error))?
+        .map_err(|error: std::io::Error| Fault::of(FaultKind::Step, &error))
+}
+
+async fn read_from(path: &Utf8Path, from: u64) -> Result<Vec<u8>, Fault> {
+    let read = async {
+        let mut file = tokio::fs::File::open(path).await?;
+        file.seek(SeekFrom::Start(from)).await?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).await?;
+        Ok(bytes)
+    };
+    read.await.map_err(|error: std::io::Error| {
+        Fault::of(FaultKind::Step, &error).during(format!("cannot read `{path}` here"))
+    })
+}
+
+/// A script of ours that ended as it should not.
+pub(super) fn no_space_or(exit: &Exit, talk: &str, place: &str) -> Fault {
+    if talk.contains("No space left") || talk.contains("Disk quota exceeded") {
+        return Fault::new(FaultKind::NoSpace, format!("there is no space at `{place}`"))
+            .remedy("make room there");
+    }
+    unexpected(exit, talk)
+}
+
+fn unexpected(exit: &Exit, talk: &str) -> Fault {
+    let said = if talk.is_empty() { "and said nothing".to_owned() } else { format!("saying: {talk}") };
+    Fault::new(FaultKind::Protocol, format!("what was run on the host ended with {exit}, {said}"))
+        .remedy("log in there and look: `monobloc logs` has everything that it said")
+}
+
+fn not_understood(line: &str) -> Fault {
+    Fault::new(FaultKind::Protocol, format!("the host answered `{line}`, which nobody understands"))
+        .remedy("see that logging in there prints nothing and `sh` is a POSIX shell")
+}
+
+/// What a step that failed is told as.
+pub fn fault_of(report: &Report) -> Option<Fault> {
+    let Report::Failed(failed) = report else { return None };
+    let kind = if failed.kind == "no_space" { FaultKind::NoSpace } else { FaultKind::Step };
+    Some(Fault { kind, causes: failed.causes.clone(), remedy: failed.remedy.clone() })
+}
