@@ -5,7 +5,7 @@
 //! genconf/
 //!     config.yaml  ip-detect  check_bins/          what people write
 //!     keys/                                        never served
-//!     cluster_packages.json
+//!     cluster_packages.json  controller.json
 //!     serve/
 //!         current -> publications/7                the commit point
 //!         publications/7/latest.json  bundle -> ../../bundles/ID
@@ -17,6 +17,7 @@
 mod check_bins;
 mod collect;
 mod compose;
+mod controller;
 mod keys;
 mod publish;
 mod published;
@@ -43,6 +44,7 @@ use crate::resolve::Resolution;
 
 pub use collect::Collected;
 pub(crate) use collect::SHARED;
+pub use controller::{Cluster, Controller};
 pub use keys::Signer;
 pub(crate) use publish::{BUNDLES, CURRENT, PUBLICATIONS, UPGRADES};
 

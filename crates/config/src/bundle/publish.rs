@@ -81,6 +81,7 @@ impl Genconf {
             (Some(_), None) => return Err(BundleError::NoProgram),
             (None, _) => None,
         };
+        self.put_controller(job, &id)?;
         let local = self.folder.join("cluster_packages.json");
         if !fs_err::read(&local).is_ok_and(|known| known == info) {
             durable::write(&local, &info).map_err(at(&local))?;

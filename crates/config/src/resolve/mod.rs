@@ -10,6 +10,7 @@ use camino::{Utf8Path, Utf8PathBuf};
 use indexmap::IndexMap;
 use minijinja::value::Serde;
 use minijinja::{ErrorKind, Value};
+use package::Sha256;
 use package::diagnostic::{Diagnostic, Place, Severity};
 use package::distribution::Distribution;
 use serde_json::{Value as Json, json};
@@ -43,6 +44,8 @@ pub struct Resolution {
     pub diagnostics: Vec<Diagnostic>,
     /// Names that must be set and are not.
     pub unset: BTreeSet<String>,
+    /// The digest of what somebody wrote.
+    pub file: Sha256,
     pub(crate) engine: Engine,
     pub(crate) facts: BTreeMap<&'static str, Json>,
 }
@@ -120,6 +123,7 @@ impl Definition {
                 states: IndexMap::new(),
                 diagnostics,
                 unset: BTreeSet::new(),
+                file: Sha256::of(input.text.as_bytes()),
                 engine,
                 facts,
             },

@@ -102,12 +102,7 @@ impl Supply {
 
 impl Kit {
     /// The request as the host gets it: with its keys, and with where its bundle is, if that was pushed.
-    pub(super) fn complete(
-        &self,
-        request: &Request,
-        host: &Host,
-        pushed: Option<&str>,
-    ) -> Request {
+    pub(super) fn complete(&self, request: &Request, host: &Host, pushed: Option<&str>) -> Request {
         let mut request = request.clone();
         let (Request::Plan(wanted)
         | Request::Preflight(wanted)
@@ -125,4 +120,12 @@ impl Kit {
         }
         request
     }
+}
+
+/// Whether a host looks at the bundle to do this.
+pub(super) fn needs_bundle(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Plan(_) | Request::Preflight(_) | Request::Stage(_) | Request::Install(_)
+    )
 }

@@ -1,6 +1,8 @@
 //! How hosts are reached. Three ways: over SSH, on this machine, and in a simulation.
 
 pub mod kit;
+pub mod local;
+mod platform;
 mod push;
 pub mod remote;
 pub mod shell;

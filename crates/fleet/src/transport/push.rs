@@ -79,13 +79,24 @@ pub(super) async fn push<S: Shell>(
 ) -> Result<(), Fault> {
     let shared = std::sync::Arc::clone(&remote.shared);
     let Some(supply) = &shared.kit.bundle else { return Ok(()) };
-    let small = small_files(supply, remote).map_err(|error| Fault::of(FaultKind::Step, &error))?;
-    send(remote, supply, small, said).await?;
+    begin(remote, said).await?;
     let lacking = lacking(remote, supply).await?;
-    let archives = lacking.iter().filter_map(|id| supply.bundle.archive(id)).map(|(path, file)| {
-        File { path: path.to_string(), bytes: file.size, sha256: file.sha256 }
-    });
+    let archives = lacking
+        .iter()
+        .filter_map(|id| supply.bundle.archive(id))
+        .map(|(path, file)| File { path: path.to_string(), bytes: file.size, sha256: file.sha256 });
     send(remote, supply, archives.collect(), said).await
+}
+
+/// Puts there what says what the bundle is: with that a host can plan.
+pub(super) async fn begin<S: Shell>(
+    remote: &mut Remote<S>,
+    said: &mut dyn Listener,
+) -> Result<(), Fault> {
+    let shared = std::sync::Arc::clone(&remote.shared);
+    let Some(supply) = &shared.kit.bundle else { return Ok(()) };
+    let small = small_files(supply, remote).map_err(|error| Fault::of(FaultKind::Step, &error))?;
+    send(remote, supply, small, said).await
 }
 
 /// What says what the bundle is, and the secrets of the host's roles.
@@ -144,10 +155,7 @@ async fn send<S: Shell>(
 }
 
 /// What the host lacks of these files.
-async fn look<S: Shell>(
-    remote: &mut Remote<S>,
-    files: Vec<File>,
-) -> Result<Vec<Missing>, Fault> {
+async fn look<S: Shell>(remote: &mut Remote<S>, files: Vec<File>) -> Result<Vec<Missing>, Fault> {
     let mut script = format!("{}{PLACE}", remote.words());
     for file in &files {
         let _ = writeln!(script, "state {}", quoted(&file.path));
@@ -215,7 +223,8 @@ async fn put<S: Shell>(
     let text = kept.text();
     let arrived: BTreeSet<&str> =
         text.lines().filter_map(|line| line.strip_prefix("have ")).collect();
-    let damaged = missing.into_iter().filter(|missing| !arrived.contains(missing.file.path.as_str()));
+    let damaged =
+        missing.into_iter().filter(|missing| !arrived.contains(missing.file.path.as_str()));
     Ok(damaged.map(|missing| Missing { there: 0, ..missing }).collect())
 }
 

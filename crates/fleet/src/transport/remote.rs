@@ -13,7 +13,7 @@ use host::wire::{Order, Report, Said};
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio::sync::OnceCell;
 
-use super::kit::Kit;
+use super::kit::{self, Kit};
 use super::push;
 use super::shell::{ByLine, Command, Exit, Heard, Kept, Limits, Shell, Stdin, Stream, quoted};
 use super::{Answer, Listener, Session};
@@ -57,6 +57,8 @@ pub struct Remote<S> {
     places: Vec<String>,
     /// Where the program is.
     program: Option<String>,
+    /// Whether it is there for good.
+    is_ready: bool,
     /// Where the bundle was pushed to.
     pub(super) pushed: Option<String>,
 }
@@ -71,13 +73,13 @@ impl<S: Shell> Remote<S> {
     /// The host behind `shell`, where the installation is where its distribution puts it.
     pub fn new(shell: S, host: Host, shared: Arc<Shared>) -> Self {
         let places = vec!["--distribution".to_owned(), shared.kit.distribution.name.clone()];
-        Self { shell, host, shared, places, program: None, pushed: None }
+        Self { shell, host, shared, places, program: None, is_ready: false, pushed: None }
     }
 
     /// The same for an installation elsewhere, with a program that is there already.
     #[must_use]
     pub fn at(self, places: Vec<String>, program: &str) -> Self {
-        Self { places, program: Some(program.to_owned()), ..self }
+        Self { places, program: Some(program.to_owned()), is_ready: true, ..self }
     }
 
     /// Runs a script as root; returns what it wrote.
@@ -195,6 +197,9 @@ impl<S: Shell> Remote<S> {
 
 impl<S: Shell> Session for Remote<S> {
     async fn prepare(&mut self) -> Result<(), Fault> {
+        if self.is_ready {
+            return Ok(());
+        }
         let during = |fault: Fault| fault.during("cannot put the program on the host");
         let found = self.find().await.map_err(during)?;
         let program = match found {
@@ -213,9 +218,14 @@ impl<S: Shell> Session for Remote<S> {
 
     async fn step(&mut self, order: &Order, said: &mut dyn Listener) -> Result<Answer, Fault> {
         let script = self.program().await?;
+        let is_pulled = self.shared.kit.bundle.as_ref().is_none_or(|supply| supply.url.is_some());
+        if !is_pulled && self.pushed.is_none() && kit::needs_bundle(&order.request) {
+            push::begin(self, said).await?;
+        }
         let request = self.shared.kit.complete(&order.request, &self.host, self.pushed.as_deref());
         let order = Order { request, ..order.clone() };
-        let text = serde_json::to_vec(&order).map_err(|error| Fault::of(FaultKind::Protocol, &error))?;
+        let text =
+            serde_json::to_vec(&order).map_err(|error| Fault::of(FaultKind::Protocol, &error))?;
         let whole = Duration::from_secs(order.limit_seconds).saturating_add(STEP_GRACE);
         let limits = Limits { idle: None, whole: Some(whole) };
         let mut told = Told { said, answer: None, last: Vec::new() };
@@ -229,13 +239,16 @@ impl<S: Shell> Session for Remote<S> {
             (None, Err(fault)) => Err(fault),
             (None, Ok(exit)) => {
                 // Somebody may have removed it: the next try puts it there again.
-                self.program = None;
+                self.program = self.program.take().filter(|_| self.is_ready);
                 Err(unexpected(&exit, &told.last.join("\n")))
             }
         }
     }
 
     async fn leave(&mut self) -> Result<(), Fault> {
+        if self.is_ready {
+            return Ok(());
+        }
         let name = quoted(&format!(".monobloc-{}", self.shared.kit.distribution.name));
         let script =
             format!("for parent in /var/lib /opt /root /run; do rm -rf \"$parent\"/{name}; done");
@@ -322,7 +335,8 @@ pub(super) fn no_space_or(exit: &Exit, talk: &str, place: &str) -> Fault {
 }
 
 fn unexpected(exit: &Exit, talk: &str) -> Fault {
-    let said = if talk.is_empty() { "and said nothing".to_owned() } else { format!("saying: {talk}") };
+    let said =
+        if talk.is_empty() { "and said nothing".to_owned() } else { format!("saying: {talk}") };
     Fault::new(FaultKind::Protocol, format!("what was run on the host ended with {exit}, {said}"))
         .remedy("log in there and look: `monobloc logs` has everything that it said")
 }

@@ -271,11 +271,10 @@ mod tests {
     #[test]
     fn a_line_without_end_is_told_in_parts() {
         let told = lines(&[&vec![b'x'; LINE_BYTES_MAX * 2 + 1], b"\n"]);
-        assert_eq!(told.iter().map(String::len).collect::<Vec<_>>(), [
-            LINE_BYTES_MAX,
-            LINE_BYTES_MAX,
-            1
-        ]);
+        assert_eq!(
+            told.iter().map(String::len).collect::<Vec<_>>(),
+            [LINE_BYTES_MAX, LINE_BYTES_MAX, 1]
+        );
     }
 
     #[test]
