@@ -1,0 +1,217 @@
+//! The way to one host and back: connects if it must, has the host do one thing, and tries again if what
+//! went wrong may pass. The same step has the same id in every try, so a host does it once.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use host::wire::{Order, VERSION};
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::{sleep, timeout};
+
+use super::machine::{Action, Outcome, Todo};
+use super::spec::RunSpec;
+use crate::fault::{Fault, FaultKind};
+use crate::transport::{Listener, Session, Transport};
+
+/// How much longer than a step may take the host is given to say so, in seconds.
+const GRACE: u64 = 30;
+
+/// The longest line that is kept, in bytes.
+const LINE_MAX: usize = 4096;
+
+/// What is told on the way.
+#[derive(Debug)]
+pub(super) enum Message {
+    Connecting,
+    Retrying { step: &'static str, fault: Fault, attempt: u32, wait: Duration },
+    Line { tag: Arc<str>, number: u64, text: String },
+    Progress { done_bytes: u64, total_bytes: u64 },
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub(super) struct Performed<S> {
+    /// The connection, if it is still good.
+    pub(super) session: Option<S>,
+    pub(super) outcome: Outcome,
+    /// Lines that were not kept.
+    pub(super) dropped: u64,
+}
+
+/// Has a host do something. `heard`: it may have heard of it from a controller that died.
+pub(super) async fn perform<T: Transport>(
+    transport: Arc<T>,
+    spec: Arc<RunSpec>,
+    todo: Todo,
+    heard: bool,
+    mut session: Option<T::Session>,
+    mut said: Speaker,
+) -> Performed<T::Session> {
+    if todo.wait > 0 {
+        sleep(Duration::from_secs(todo.wait)).await;
+    }
+    let limits = &spec.limits;
+    let mut sent = heard;
+    let mut was_reached = session.is_some() || heard;
+    let mut attempt = 1;
+    loop {
+        let done = once(&*transport, &spec, &todo, &mut session, &mut sent, &mut said).await;
+        was_reached |= session.is_some();
+        let fault = match done {
+            Ok(outcome) => {
+                let dropped = said.finish();
+                return Performed { session, outcome, dropped };
+            }
+            Err(fault) => fault,
+        };
+        session = None;
+        let most = if was_reached { limits.tries_again } else { limits.tries };
+        if !fault.passes() || attempt >= most {
+            let dropped = said.finish();
+            return Performed { session, outcome: Outcome::Faulted { fault, sent }, dropped };
+        }
+        let wait = backoff(&spec, todo.host, attempt);
+        attempt += 1;
+        said.tell(Message::Retrying { step: todo.name, fault, attempt, wait });
+        sleep(wait).await;
+    }
+}
+
+async fn once<T: Transport>(
+    transport: &T,
+    spec: &RunSpec,
+    todo: &Todo,
+    session: &mut Option<T::Session>,
+    sent: &mut bool,
+    said: &mut Speaker,
+) -> Result<Outcome, Fault> {
+    let limits = &spec.limits;
+    if session.is_none() {
+        said.tell(Message::Connecting);
+        let host = &spec.hosts[todo.host].host;
+        let connecting = within(limits.connect, FaultKind::Unreachable, transport.connect(host));
+        *session = Some(connecting.await.map_err(|fault| fault.during("cannot connect"))?);
+    }
+    let Some(session) = session.as_mut() else { unreachable!("it was just made") };
+    // Does nothing if all is there, so a connection need not remember whether it did.
+    within(limits.prepare, FaultKind::TimedOut, session.prepare()).await?;
+    let limit = todo.limit + GRACE;
+    match &todo.action {
+        Action::Push => {
+            within(limit, FaultKind::TimedOut, session.push(said)).await?;
+            Ok(Outcome::Silent)
+        }
+        Action::Leave => {
+            within(limit, FaultKind::TimedOut, session.leave()).await?;
+            Ok(Outcome::Silent)
+        }
+        Action::Order(request) => {
+            let order = Order {
+                version: VERSION,
+                id: spec.step_id(&todo.tag, todo.host),
+                limit_seconds: todo.limit,
+                request: request.clone(),
+            };
+            *sent = true;
+            let answer = within(limit, FaultKind::TimedOut, session.step(&order, said)).await?;
+            Ok(Outcome::Answered { report: answer.report, already: answer.already })
+        }
+    }
+}
+
+async fn within<R>(
+    seconds: u64,
+    kind: FaultKind,
+    work: impl Future<Output = Result<R, Fault>>,
+) -> Result<R, Fault> {
+    match timeout(Duration::from_secs(seconds), work).await {
+        Ok(done) => done,
+        Err(_) => Err(Fault::new(kind, format!("nothing came of it in {seconds} s"))),
+    }
+}
+
+/// How long to wait after a try: twice as long each time, and not for all hosts the same.
+fn backoff(spec: &RunSpec, host: usize, attempt: u32) -> Duration {
+    let doubled = spec.limits.backoff.saturating_mul(1 << (attempt - 1).min(16));
+    let most = doubled.min(spec.limits.backoff_most).saturating_mul(1000);
+    let seed = spec
+        .id
+        .as_str()
+        .bytes()
+        .fold(0_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
+    let place = u64::try_from(host).unwrap_or(u64::MAX).wrapping_mul(1009);
+    let chance = crate::chance::mix(seed.wrapping_add(place).wrapping_add(u64::from(attempt)));
+    Duration::from_millis(most / 2 + chance % (most / 2 + 1))
+}
+
+/// Passes on what a host says: the first lines at once, of the others the last ones when the step ends.
+#[derive(Debug)]
+pub(super) struct Speaker {
+    host: usize,
+    tag: Arc<str>,
+    to: UnboundedSender<(usize, Message)>,
+    most: usize,
+    number: u64,
+    last: VecDeque<String>,
+    dropped: u64,
+    percent: Option<u64>,
+}
+
+impl Speaker {
+    pub(super) fn new(todo: &Todo, most: usize, to: UnboundedSender<(usize, Message)>) -> Self {
+        Self {
+            host: todo.host,
+            tag: todo.tag.as_str().into(),
+            to,
+            most,
+            number: 0,
+            last: VecDeque::new(),
+            dropped: 0,
+            percent: None,
+        }
+    }
+
+    fn tell(&self, message: Message) {
+        // Nobody listens any more: the run is being interrupted.
+        let _ = self.to.send((self.host, message));
+    }
+
+    fn pass_on(&mut self, text: String) {
+        self.number += 1;
+        self.tell(Message::Line { tag: Arc::clone(&self.tag), number: self.number, text });
+    }
+
+    /// Tells the last lines, and returns how many are missing before them.
+    fn finish(&mut self) -> u64 {
+        self.number += self.dropped;
+        for text in std::mem::take(&mut self.last) {
+            self.pass_on(text);
+        }
+        self.dropped
+    }
+}
+
+impl Listener for Speaker {
+    fn line(&mut self, text: &str) {
+        let end = (0..=text.len().min(LINE_MAX)).rev().find(|end| text.is_char_boundary(*end));
+        let text = text[..end.unwrap_or(0)].to_owned();
+        if usize::try_from(self.number).is_ok_and(|number| number < self.most) {
+            return self.pass_on(text);
+        }
+        self.last.push_back(text);
+        if self.last.len() > self.most {
+            self.last.pop_front();
+            self.dropped += 1;
+        }
+    }
+
+    fn progress(&mut self, done_bytes: u64, total_bytes: u64) {
+        let percent = done_bytes.saturating_mul(100).checked_div(total_bytes);
+        // Nobody sees less.
+        if percent != self.percent {
+            self.percent = percent;
+            self.tell(Message::Progress { done_bytes, total_bytes });
+        }
+    }
+}

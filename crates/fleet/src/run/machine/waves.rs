@@ -1,0 +1,201 @@
+//! Waves: gates, the switch, the way back.
+
+use std::collections::BTreeSet;
+
+use host::wire::Report;
+
+use super::{Asking, At, Doing, Effect, Effects, InWaves, Machine, Outcome, Part, Stopped};
+use crate::event::{Evidence, What};
+use crate::run::spec::{Change, Waves, Work};
+use crate::run::state::{Happening, HostState, Trouble};
+use crate::run::wave::{Gate, Wave};
+
+impl Machine {
+    pub(super) fn waves(&self) -> &Waves {
+        match &self.spec.phases[self.phase].work {
+            Work::Waves(waves) => waves,
+            _ => unreachable!("only a phase of waves has waves"),
+        }
+    }
+
+    pub(super) fn in_waves(&self) -> &InWaves {
+        match &self.at {
+            At::Waves(at) => at,
+            _ => unreachable!("only a phase of waves has waves"),
+        }
+    }
+
+    pub(super) fn set_part(&mut self, part: Part) {
+        if let At::Waves(at) = &mut self.at {
+            at.part = part;
+        }
+    }
+
+    pub(super) fn wave(&self) -> &Wave {
+        let at = self.in_waves();
+        &at.waves[at.index]
+    }
+
+    pub(super) fn advance(&mut self, out: &mut Effects) {
+        let at = self.in_waves();
+        if at.index == at.waves.len() {
+            return self.enter(self.phase + 1, out);
+        }
+        let number = at.index + 1;
+        match at.part.clone() {
+            Part::Paused => {}
+            Part::Begin => {
+                let wave = self.wave();
+                let name = |host: &usize| self.spec.hosts[*host].host.name.clone();
+                out.push(Effect::Tell(What::Wave {
+                    wave: number,
+                    waves: at.waves.len(),
+                    kind: wave.kind,
+                    hosts: wave.hosts.iter().map(name).collect(),
+                }));
+                if wave.before.is_some() { self.ask(true, 1) } else { self.switch() }
+            }
+            Part::Gate(asking) => self.gate_answered(number, asking, out),
+            Part::Switch => self.switched(number, out),
+            Part::Undo => self.conclude(number, false, out),
+        }
+    }
+
+    fn switch(&mut self) {
+        self.queue = self.wave().hosts.iter().map(|host| (*host, Doing::Switch)).collect();
+        self.set_part(Part::Switch);
+    }
+
+    /// Every host of the wave that could switch did, or did not.
+    fn switched(&mut self, number: usize, out: &mut Effects) {
+        let wave = self.wave();
+        let failed = wave.hosts.iter().filter(|host| self.hosts[**host].state.is_trouble()).count();
+        let is_any = wave.hosts.iter().any(|host| self.hosts[*host].state == HostState::Switched);
+        let has_gate = wave.after.is_some();
+        if wave.tolerates.is_some_and(|most| failed > most) {
+            self.stop(Stopped::Wave { wave: number, failed }, out);
+        }
+        if self.stopped.is_some() {
+            self.undo(number, out);
+        } else if has_gate && is_any {
+            self.ask(false, 1);
+        } else {
+            self.conclude(number, true, out);
+        }
+    }
+
+    fn gate(&self, before: bool) -> &Gate {
+        let wave = self.wave();
+        let gate = if before { &wave.before } else { &wave.after };
+        gate.as_ref().expect("only a gate that is there is asked")
+    }
+
+    fn ask(&mut self, before: bool, attempt: u32) {
+        let (mut evidence, mut asked) = (Vec::new(), Vec::new());
+        for host in &self.gate(before).asked {
+            match &self.hosts[*host].state {
+                // Nobody reached it before; to try again would only take time.
+                HostState::Unreachable(why) => evidence.push(Evidence {
+                    host: self.spec.hosts[*host].host.name.clone(),
+                    cause: why.causes.join(": "),
+                    findings: Vec::new(),
+                }),
+                _ => asked.push((*host, Doing::Ask)),
+            }
+        }
+        let asking =
+            Asking { before, attempt, asked: asked.len(), well: BTreeSet::new(), evidence };
+        self.queue = asked.into();
+        self.set_part(Part::Gate(asking));
+    }
+
+    /// A master said how the cluster is.
+    pub(super) fn heard(&mut self, host: usize, outcome: &Outcome) {
+        let name = self.spec.hosts[host].host.name.clone();
+        let At::Waves(InWaves { part: Part::Gate(asking), .. }) = &mut self.at else { return };
+        let (cause, findings) = match outcome {
+            Outcome::Answered { report: Report::Findings { findings }, .. } => {
+                let trouble = Trouble::findings("check", findings);
+                if trouble.findings.is_empty() {
+                    asking.well.insert(host);
+                    return;
+                }
+                (trouble.causes.join("; "), trouble.findings)
+            }
+            Outcome::Answered { report: Report::Failed(failed), .. } => {
+                (failed.causes.join(": "), failed.findings.clone())
+            }
+            Outcome::Faulted { fault, .. } => (fault.to_string(), Vec::new()),
+            _ => ("it does not know how to tell".to_owned(), Vec::new()),
+        };
+        asking.evidence.push(Evidence { host: name, cause, findings });
+    }
+
+    fn gate_answered(&mut self, number: usize, asking: Asking, out: &mut Effects) {
+        let Asking { before, attempt, asked, well, evidence } = asking;
+        let gate = self.gate(before);
+        let is_well = well.len() >= gate.need && gate.must.is_none_or(|must| well.contains(&must));
+        out.push(Effect::Tell(What::Gate {
+            wave: number,
+            before,
+            attempt,
+            well: is_well,
+            evidence,
+        }));
+        match (is_well, before) {
+            (true, true) => self.switch(),
+            (true, false) => self.conclude(number, true, out),
+            // Those who were not asked will not be well later.
+            (false, _) if attempt < self.spec.limits.gate_tries && asked >= gate.need => {
+                self.ask(before, attempt + 1);
+            }
+            (false, true) => {
+                self.stop(Stopped::Gate { wave: number, before }, out);
+                self.conclude(number, false, out);
+            }
+            (false, false) => {
+                self.stop(Stopped::Gate { wave: number, before }, out);
+                self.undo(number, out);
+            }
+        }
+    }
+
+    /// Every host of the wave that is or may be switched goes back, if there is something to go back to.
+    fn undo(&mut self, number: usize, out: &mut Effects) {
+        let can_go_back = |host: &&usize| {
+            let entry = &self.hosts[**host];
+            match entry.state {
+                HostState::Switched => entry.before.is_some(),
+                HostState::InDoubt(_) => entry.from.is_some(),
+                _ => false,
+            }
+        };
+        let undo = self.waves().undo && self.waves().change == Change::Install;
+        let hosts = self.wave().hosts.iter().filter(|host| undo && can_go_back(host));
+        self.queue = hosts.map(|host| (*host, Doing::Undo)).collect();
+        if !self.queue.is_empty() {
+            let hosts = self.queue.len();
+            out.push(Effect::Tell(What::Undoing { wave: number, hosts }));
+        }
+        self.set_part(Part::Undo);
+    }
+
+    fn conclude(&mut self, number: usize, well: bool, out: &mut Effects) {
+        if well {
+            for host in self.wave().hosts.clone() {
+                if self.hosts[host].state == HostState::Switched {
+                    self.happens(host, Happening::Confirmed);
+                    out.push(Effect::State(host));
+                }
+            }
+        }
+        out.push(Effect::Tell(What::WaveEnded { wave: number, well }));
+        let pause = well && self.wave().pause;
+        let At::Waves(at) = &mut self.at else { return };
+        at.index = if well { number } else { at.waves.len() };
+        at.part = if pause { Part::Paused } else { Part::Begin };
+        if pause {
+            out.push(Effect::Tell(What::Paused { wave: number }));
+        }
+    }
+}

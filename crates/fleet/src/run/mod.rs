@@ -1,0 +1,238 @@
+//! Runs: one operation on many hosts, from a [`RunSpec`] to an end, whatever happens to the controller.
+//!
+//! `machine` decides from answers alone, `drive` writes each decision down before hosts hear of it and
+//! carries it out, `attempt` is the way to one host and back. A run that was interrupted tells the answers
+//! in the journal to a new machine, which comes to the same decisions, and orders those steps again that
+//! have no answer, under the same ids.
+
+mod attempt;
+mod drive;
+mod machine;
+mod spec;
+mod state;
+mod wave;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use host::wire::Wanted;
+use jiff::Timestamp;
+
+pub use drive::{Control, End, Finished};
+use machine::{Effect, Machine, Todo};
+pub use machine::{Outcome, Stopped};
+pub use spec::{
+    Back, Change, FORMAT, Group, Limits, Operation, PauseAfter, Phase, RunId, RunIdError, RunSpec,
+    Size, SpecError, Target, Task, Waves, Work, request_name,
+};
+pub use state::{HostState, Trouble};
+pub use wave::{Fact, Gate, Wave, WaveKind, partition, preview};
+
+use crate::event::What;
+use crate::journal::{Journal, JournalError};
+
+/// A run that can go on.
+#[derive(Debug)]
+pub struct Run {
+    journal: Journal,
+    /// Its number in the journal.
+    number: i64,
+    machine: Machine,
+    /// What is to be done first.
+    effects: Vec<Effect>,
+    /// Steps that hosts may have heard of.
+    heard: HashSet<(usize, String)>,
+    /// The place of the last answer.
+    place: u64,
+    /// The number of the last event.
+    event: u64,
+    now: Timestamp,
+}
+
+/// Why there is no run, or no end of it.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages say it")]
+pub enum RunError {
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    #[error("run `{0}` was interrupted and is not at its end: resume it, or abandon it")]
+    Unfinished(RunId),
+    #[error("run `{run}` is at its end: {outcome}")]
+    Over { run: RunId, outcome: String },
+    #[error("run `{0}` is of another version of this program, which alone can resume it")]
+    Format(RunId),
+    #[error(
+        "the journal of run `{run}` tells of `{tag}` on host {host}, which does not follow from it"
+    )]
+    Diverged { run: RunId, host: usize, tag: String },
+}
+
+impl Run {
+    /// Begins a run: it is written down, and nothing else. `now` is the time by the controller's clock.
+    pub fn begin(
+        mut journal: Journal,
+        spec: RunSpec,
+        who: &str,
+        now: Timestamp,
+    ) -> Result<Self, RunError> {
+        spec.check()?;
+        journal.lock()?;
+        if let Some(open) = journal.runs()?.into_iter().find(|run| run.ended.is_none()) {
+            return Err(RunError::Unfinished(open.id));
+        }
+        let number = journal.begin(&spec, who, now)?;
+        let mut machine = Machine::new(Arc::new(spec));
+        let mut effects = Vec::new();
+        machine.start(&mut effects);
+        let heard = HashSet::new();
+        Ok(Self { journal, number, machine, effects, heard, place: 0, event: 0, now })
+    }
+
+    /// Takes up a run that was interrupted, or goes on with one that is paused. `keys` puts the keys of
+    /// roles back, which are written nowhere.
+    pub fn resume(
+        mut journal: Journal,
+        run: &RunId,
+        keys: impl FnMut(&mut Wanted),
+        now: Timestamp,
+    ) -> Result<Self, RunError> {
+        journal.lock()?;
+        let number = journal.number_of(run)?;
+        let row = journal.runs()?.into_iter().find(|row| row.id == *run);
+        if let Some(outcome) = row.and_then(|row| row.outcome) {
+            return Err(RunError::Over { run: run.clone(), outcome });
+        }
+        let mut spec = journal.spec(run)?;
+        if spec.format != FORMAT {
+            return Err(RunError::Format(run.clone()));
+        }
+        spec.check()?;
+        spec.supply_keys(keys);
+
+        let mut machine = Machine::new(Arc::new(spec));
+        let mut effects = Vec::new();
+        machine.start(&mut effects);
+        let event = journal.last_event(number)?;
+        let mut begun = if event == 0 { effects.clone() } else { Vec::new() };
+        begun.retain(|effect| !matches!(effect, Effect::Do(_)));
+        let mut open = Open::default();
+        let mut place = 0;
+        open.note(effects);
+        for told in journal.told(number)? {
+            let mut effects = Vec::new();
+            place += 1;
+            match told.host {
+                None => machine.go_on(&mut effects),
+                Some(host) => {
+                    if open.todos.remove(&(host, told.tag.clone())).is_none() {
+                        return Err(RunError::Diverged { run: run.clone(), host, tag: told.tag });
+                    }
+                    machine.answer(host, &told.outcome, &mut effects);
+                }
+            }
+            open.note(effects);
+        }
+        let heard: HashSet<(usize, String)> = journal.open_intents(number)?.into_iter().collect();
+        if let Some((host, tag)) = heard.iter().find(|key| !open.todos.contains_key(*key)).cloned()
+        {
+            return Err(RunError::Diverged { run: run.clone(), host, tag });
+        }
+
+        let mut effects = begun;
+        effects.push(Effect::Tell(What::Resumed));
+        let mut todos: Vec<(u64, Todo)> = open.todos.into_values().collect();
+        todos.sort_by_key(|(order, _)| *order);
+        effects.extend(todos.into_iter().map(|(_, todo)| Effect::Do(todo)));
+        if machine.is_paused() {
+            place += 1;
+            journal.go_on(number, place, now)?;
+            machine.go_on(&mut effects);
+        }
+        Ok(Self { journal, number, machine, effects, heard, place, event, now })
+    }
+
+    /// Says that nobody will resume a run.
+    pub fn abandon(journal: &mut Journal, run: &RunId, now: Timestamp) -> Result<(), RunError> {
+        journal.lock()?;
+        let number = journal.number_of(run)?;
+        let row = journal.runs()?.into_iter().find(|row| row.id == *run);
+        match row.and_then(|row| row.outcome) {
+            Some(outcome) => Err(RunError::Over { run: run.clone(), outcome }),
+            None => Ok(journal.end(number, ABANDONED, now)?),
+        }
+    }
+
+    /// What it is to do.
+    pub fn spec(&self) -> &RunSpec {
+        self.machine.spec()
+    }
+}
+
+/// How runs end, in the journal.
+const DONE: &str = "done";
+const STOPPED: &str = "stopped";
+const ABANDONED: &str = "abandoned";
+
+/// What hosts were told and have not answered, with its place in the order of all.
+#[derive(Debug, Default)]
+struct Open {
+    todos: HashMap<(usize, String), (u64, Todo)>,
+    last: u64,
+}
+
+impl Open {
+    fn note(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            if let Effect::Do(todo) = effect {
+                self.last += 1;
+                self.todos.insert((todo.host, todo.tag.clone()), (self.last, todo));
+            }
+        }
+    }
+}
+
+impl RunSpec {
+    /// The way back of a run that changed what is live: every host that switched in it, or may have,
+    /// goes back to what was live before; masters that did not are only asked.
+    pub fn undoing(
+        journal: &Journal,
+        run: &RunId,
+        id: RunId,
+        waves: Waves,
+    ) -> Result<Self, JournalError> {
+        let before = journal.spec(run)?;
+        let mut spec = Self::new(id, before.cluster.clone(), Operation::Rollback);
+        spec.limits = before.limits.clone();
+        spec.budget = before.budget;
+        let planned: HashMap<usize, Option<u64>> = journal
+            .reports(run, "plan")?
+            .into_iter()
+            .filter_map(|(host, report)| match report {
+                host::wire::Report::Plan(plan) => Some((host, plan.from)),
+                _ => None,
+            })
+            .collect();
+        for (row, target) in journal.hosts(run)?.into_iter().zip(before.hosts) {
+            let back = match row.state {
+                HostState::Done | HostState::Switched => {
+                    row.before.map(|generation| Back { generation, expected: row.live })
+                }
+                HostState::InDoubt(_) => planned
+                    .get(&row.host)
+                    .copied()
+                    .flatten()
+                    .map(|generation| Back { generation, expected: None }),
+                _ => None,
+            };
+            let group = match (back, target.group) {
+                (Some(_), group) => group,
+                (None, Group::Agent) => continue,
+                (None, Group::Master | Group::Witness) => Group::Witness,
+            };
+            spec.hosts.push(Target { back, group, wanted: None, planned: None, ..target });
+        }
+        Ok(spec.going_back(waves))
+    }
+}

@@ -1,0 +1,224 @@
+//! What becomes of a host in a run: its states, and the only function that leads from one to the next.
+
+use host::wire::{Failed, Finding};
+use serde::{Deserialize, Serialize};
+
+use crate::fault::{Fault, FaultKind};
+
+/// Where a host is in a run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum HostState {
+    /// Nothing was asked of it yet.
+    Pending,
+    /// It is asked something that changes nothing.
+    Asking,
+    /// It answered.
+    Answered,
+    /// It is getting what it shall have.
+    Staging,
+    /// It has it, and runs what it ran.
+    Staged,
+    /// It is switching.
+    Switching,
+    /// It switched, and found itself well; whether the cluster is, is still asked.
+    Switched,
+    /// It switched and stays so.
+    Done,
+    /// It has what it shall have, and had it before.
+    Unchanged,
+    /// It is going back.
+    Undoing,
+    /// It switched, its wave failed, and it went back.
+    RolledBack,
+    /// It did not do what it should, and is as it was before the step.
+    Failed(Trouble),
+    /// Nobody reached it; it is as it was.
+    Unreachable(Trouble),
+    /// It was told to switch, or to go back, and nothing was heard of it since.
+    InDoubt(Trouble),
+    /// The run ended before it was its turn.
+    Skipped,
+}
+
+/// Why a host is not where it should be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trouble {
+    /// What was being done.
+    pub during: String,
+    /// The same for the same cause on every host.
+    pub kind: String,
+    /// Why, the outermost reason first.
+    pub causes: Vec<String>,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// What checks found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+}
+
+/// What happens to a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Happening {
+    /// It is told to do something.
+    Told(Told),
+    /// It did what it was told.
+    Did {
+        /// Whether anything changed, or, by its plan, will.
+        changed: bool,
+    },
+    /// It did not do it, and is as it was.
+    Refused(Trouble),
+    /// Nobody reached it, so it was not told.
+    Missed(Trouble),
+    /// It was told, and nothing was heard of it.
+    Vanished(Trouble),
+    /// Its wave is well.
+    Confirmed,
+    /// The run is over.
+    Over,
+}
+
+/// What a host can be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Told {
+    Answer,
+    Stage,
+    Switch,
+    Undo,
+}
+
+/// Something that cannot happen to a host in its state: a mistake in this program.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a host that is {from:?} cannot become otherwise by {by:?}")]
+pub(crate) struct Impossible {
+    from: HostState,
+    by: Happening,
+}
+
+impl HostState {
+    /// The state after something happened.
+    pub(crate) fn after(&self, happened: Happening) -> Result<Self, Box<Impossible>> {
+        use Happening as H;
+        Ok(match (self, happened) {
+            (Self::Pending | Self::Answered | Self::Staged, H::Told(Told::Answer)) => Self::Asking,
+            (Self::Pending | Self::Answered | Self::Staged, H::Told(Told::Stage)) => Self::Staging,
+            (Self::Pending | Self::Answered | Self::Staged, H::Told(Told::Switch)) => {
+                Self::Switching
+            }
+            (Self::Switched | Self::InDoubt(_), H::Told(Told::Undo)) => Self::Undoing,
+
+            (Self::Asking, H::Did { changed: true }) => Self::Answered,
+            (Self::Staging, H::Did { .. }) => Self::Staged,
+            (Self::Switching, H::Did { changed: true }) => Self::Switched,
+            (Self::Asking | Self::Switching, H::Did { changed: false }) => Self::Unchanged,
+            (Self::Undoing, H::Did { .. }) => Self::RolledBack,
+
+            (Self::Asking | Self::Staging | Self::Switching | Self::Undoing, H::Refused(why)) => {
+                Self::Failed(why)
+            }
+            (Self::Asking | Self::Staging | Self::Switching, H::Missed(why)) => {
+                Self::Unreachable(why)
+            }
+            // Not told to go back: what it was told before still holds.
+            (Self::Asking | Self::Switching, H::Vanished(why))
+            | (Self::Undoing, H::Vanished(why) | H::Missed(why)) => Self::InDoubt(why),
+
+            (Self::Switched, H::Confirmed) => Self::Done,
+            (Self::Pending | Self::Answered | Self::Staged, H::Over) => Self::Skipped,
+            (from, by) => return Err(Box::new(Impossible { from: from.clone(), by })),
+        })
+    }
+
+    /// Whether it is one that counts against the budget.
+    pub fn is_trouble(&self) -> bool {
+        self.trouble().is_some()
+    }
+
+    /// Why it is not where it should be.
+    pub fn trouble(&self) -> Option<&Trouble> {
+        match self {
+            Self::Failed(why) | Self::Unreachable(why) | Self::InDoubt(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Whether it waits for what comes next.
+    pub fn can_go_on(&self) -> bool {
+        matches!(self, Self::Pending | Self::Answered | Self::Staged)
+    }
+
+    /// Its name in the journal.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Asking => "asking",
+            Self::Answered => "answered",
+            Self::Staging => "staging",
+            Self::Staged => "staged",
+            Self::Switching => "switching",
+            Self::Switched => "switched",
+            Self::Done => "done",
+            Self::Unchanged => "unchanged",
+            Self::Undoing => "undoing",
+            Self::RolledBack => "rolled_back",
+            Self::Failed(_) => "failed",
+            Self::Unreachable(_) => "unreachable",
+            Self::InDoubt(_) => "in_doubt",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+impl Trouble {
+    /// What a host said.
+    pub(crate) fn said(during: &str, failed: &Failed) -> Self {
+        Self {
+            during: during.to_owned(),
+            kind: if failed.kind.is_empty() {
+                FaultKind::Step.to_string()
+            } else {
+                failed.kind.clone()
+            },
+            causes: failed.causes.clone(),
+            remedy: failed.remedy.clone(),
+            findings: failed.findings.clone(),
+        }
+    }
+
+    /// What went wrong on the way.
+    pub(crate) fn fault(during: &str, fault: &Fault) -> Self {
+        Self {
+            during: during.to_owned(),
+            kind: fault.kind.to_string(),
+            causes: fault.causes.clone(),
+            remedy: fault.remedy.clone(),
+            findings: Vec::new(),
+        }
+    }
+
+    /// Checks that are not well.
+    pub(crate) fn findings(during: &str, findings: &[Finding]) -> Self {
+        let bad = findings.iter().filter(|finding| finding.level == host::wire::Level::Error);
+        let bad: Vec<Finding> = bad.cloned().collect();
+        Self {
+            during: during.to_owned(),
+            kind: "checks".to_owned(),
+            causes: bad.iter().map(|bad| format!("{}: {}", bad.name, bad.found)).collect(),
+            remedy: bad.iter().find_map(|bad| bad.fix.clone()),
+            findings: bad,
+        }
+    }
+
+    /// Another reason.
+    pub(crate) fn because(during: &str, kind: &str, cause: impl Into<String>) -> Self {
+        Self {
+            during: during.to_owned(),
+            kind: kind.to_owned(),
+            causes: vec![cause.into()],
+            remedy: None,
+            findings: Vec::new(),
+        }
+    }
+}
