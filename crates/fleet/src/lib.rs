@@ -11,3 +11,8 @@ pub mod inventory;
 pub mod journal;
 pub mod run;
 pub mod transport;
+
+/// Fills `bytes` with what nobody can guess.
+pub fn random(bytes: &mut [u8]) -> std::io::Result<()> {
+    getrandom::fill(bytes).map_err(std::io::Error::other)
+}

@@ -6,6 +6,7 @@
 //! have no answer, under the same ids.
 
 mod attempt;
+mod block;
 mod drive;
 mod machine;
 mod spec;
@@ -57,6 +58,8 @@ pub enum RunError {
     Journal(#[from] JournalError),
     #[error(transparent)]
     Spec(#[from] SpecError),
+    #[error("cannot begin to work")]
+    Runtime(#[source] std::io::Error),
     #[error("run `{0}` was interrupted and is not at its end: resume it, or abandon it")]
     Unfinished(RunId),
     #[error("run `{run}` is at its end: {outcome}")]
