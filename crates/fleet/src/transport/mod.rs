@@ -1,5 +1,8 @@
 //! How hosts are reached. Three ways: over SSH, on this machine, and in a simulation.
 
+pub mod shell;
+pub mod ssh;
+
 use std::future::Future;
 
 use host::wire::{Order, Report};
