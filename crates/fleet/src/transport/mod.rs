@@ -2,10 +2,12 @@
 
 pub mod kit;
 pub mod local;
+pub mod over_ssh;
 mod platform;
 mod push;
 pub mod remote;
 pub mod shell;
+pub mod ssh;
 
 use std::future::Future;
 

@@ -1,0 +1,221 @@
+//! Hosts over SSH, in this process: one connection for each host, and as many commands over it as one
+//! likes.
+//!
+//! Host keys are verified, always. Nothing else in the crate knows the library behind this.
+
+mod ask;
+mod connection;
+mod gate;
+mod known_hosts;
+mod login;
+mod options;
+mod platform;
+mod run;
+mod tty;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use camino::Utf8PathBuf;
+use tokio::sync::Mutex;
+
+pub use ask::{Ask, NewHost, Nobody, Question, Secret};
+pub use connection::Connection;
+pub use gate::{Backoff, retry};
+
+use ask::Answers;
+use connection::Inner;
+use gate::Gate;
+use known_hosts::KnownHosts;
+use login::Keys;
+use options::{Jump, Options, Resolver};
+
+use crate::fault::{Fault, FaultKind};
+use crate::inventory::Host;
+
+/// As long as this a jump host that could not be reached is not tried again.
+const JUMP_PAUSE: Duration = Duration::from_secs(3);
+
+/// What is the same for all hosts.
+#[derive(Clone)]
+pub struct Settings {
+    /// In place of the user's and the system's configuration of SSH.
+    pub config: Option<Utf8PathBuf>,
+    /// Where hosts are known, in place of where SSH says.
+    pub known_hosts: Option<Utf8PathBuf>,
+    /// What to do with hosts that nobody has known.
+    pub host_keys: HostKeys,
+    /// Who knows secrets.
+    pub ask: Arc<dyn Ask>,
+    /// How long it may take to reach a host, and again to log in.
+    pub connect_limit: Duration,
+    /// After this long without a word a host is asked whether it is still there.
+    pub keep_alive: Duration,
+    /// Logins at once, to all hosts.
+    pub handshakes: usize,
+    /// Logins at once to one address, and through one jump host: servers turn away the eleventh.
+    pub handshakes_per_address: usize,
+}
+
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings").field("host_keys", &self.host_keys).finish_non_exhaustive()
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            config: None,
+            known_hosts: None,
+            host_keys: HostKeys::Strict,
+            ask: Arc::new(Nobody),
+            connect_limit: Duration::from_secs(30),
+            keep_alive: Duration::from_secs(15),
+            handshakes: 64,
+            handshakes_per_address: 8,
+        }
+    }
+}
+
+/// What to do with a host that nobody has known. A host whose key changed is never taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostKeys {
+    /// Not to talk to it.
+    Strict,
+    /// To write its key down and go on.
+    AcceptNew,
+    /// To ask somebody, and write it down.
+    Ask,
+}
+
+/// Connects to hosts. Clones share what was read, asked and opened.
+#[derive(Debug, Clone)]
+pub struct Ssh(Arc<Shared>);
+
+/// What connections share.
+pub(in crate::transport) struct Shared {
+    settings: Settings,
+    resolver: Resolver,
+    known_hosts: KnownHosts,
+    keys: Keys,
+    answers: Answers,
+    gate: Gate,
+    jumps: Mutex<HashMap<Vec<Jump>, Arc<Mutex<JumpHost>>>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// A host that others are behind.
+#[derive(Debug, Default)]
+struct JumpHost {
+    connection: Option<Arc<Inner>>,
+    /// Everybody behind it fails for the same reason, at once.
+    failed: Option<(Instant, Fault)>,
+}
+
+impl Ssh {
+    /// Connects to nobody yet.
+    pub fn new(settings: Settings) -> Self {
+        Self(Arc::new(Shared {
+            resolver: Resolver::new(settings.config.clone()),
+            known_hosts: KnownHosts::default(),
+            keys: Keys::default(),
+            answers: Answers::new(Arc::clone(&settings.ask)),
+            gate: Gate::new(settings.handshakes, settings.handshakes_per_address),
+            jumps: Mutex::default(),
+            settings,
+        }))
+    }
+
+    /// Connects to a host and logs in, once.
+    pub async fn connect(&self, host: &Host) -> Result<Connection, Fault> {
+        let options = self.0.options(host).await?;
+        let jumps = options.jumps.clone();
+        Ok(Connection(reach(&self.0, options, &jumps).await?))
+    }
+}
+
+impl Shared {
+    async fn options(&self, host: &Host) -> Result<Options, Fault> {
+        let mut options = self.resolver.resolve(host).await?;
+        if let Some(file) = &self.settings.known_hosts {
+            options.known_hosts = vec![file.clone()];
+        }
+        Ok(options)
+    }
+}
+
+/// Connects to a host behind these others.
+async fn reach(
+    shared: &Arc<Shared>,
+    options: Options,
+    jumps: &[Jump],
+) -> Result<Arc<Inner>, Fault> {
+    let place = connection::place(&options);
+    let limit = shared.settings.connect_limit;
+    let result = match jumps {
+        [] => {
+            let _turn = shared.gate.enter(&options.address).await;
+            match connection::dial(&options, limit).await {
+                Ok(stream) => connection::establish(shared, options, stream, None).await,
+                Err(fault) => Err(fault),
+            }
+        }
+        [before @ .., last] => {
+            let via = jump_host(shared, before, last).await?;
+            let _turn = shared.gate.enter(&last.to_string()).await;
+            let port = u32::from(options.port);
+            let open = via.handle.channel_open_direct_tcpip(&options.address, port, "127.0.0.1", 0);
+            match tokio::time::timeout(limit, open).await {
+                Ok(Ok(channel)) => {
+                    let stream = channel.into_stream();
+                    connection::establish(shared, options, stream, Some(via)).await
+                }
+                Ok(Err(error)) => Err(Fault::of(FaultKind::Unreachable, &error)
+                    .during(format!("the jump host `{last}` does not reach it"))
+                    .remedy(
+                        "look whether the host is up, and whether the jump host allows forwarding",
+                    )),
+                Err(_) => Err(Fault::new(FaultKind::Unreachable, "no answer in time")
+                    .during(format!("the jump host `{last}` does not reach it"))),
+            }
+        }
+    };
+    result.map_err(|fault| fault.during(format!("cannot connect to `{place}`")))
+}
+
+/// The connection to a jump host, which all hosts behind it share.
+async fn jump_host(
+    shared: &Arc<Shared>,
+    before: &[Jump],
+    jump: &Jump,
+) -> Result<Arc<Inner>, Fault> {
+    let way: Vec<Jump> = before.iter().chain([jump]).cloned().collect();
+    let one = Arc::clone(shared.jumps.lock().await.entry(way).or_default());
+    let mut one = one.lock().await;
+    if let Some(connection) = &one.connection
+        && !connection.handle.is_closed()
+    {
+        return Ok(Arc::clone(connection));
+    }
+    if let Some((when, fault)) = &one.failed
+        && when.elapsed() < JUMP_PAUSE
+    {
+        return Err(fault.clone());
+    }
+    let options = shared.options(&jump.as_host()).await?;
+    // Whoever names the way means it, so the jump host's own configuration has no say in it.
+    let connected = Box::pin(reach(shared, options, before)).await;
+    let connected = connected.map_err(|fault| fault.during(format!("through jump host `{jump}`")));
+    match &connected {
+        Ok(connection) => one.connection = Some(Arc::clone(connection)),
+        Err(fault) => one.failed = Some((Instant::now(), fault.clone())),
+    }
+    connected
+}

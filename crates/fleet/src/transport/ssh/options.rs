@@ -1,0 +1,390 @@
+//! How a host is reached: what the inventory says, and for the rest what `ssh` would do.
+//!
+//! `ssh -G` tells what the configuration of SSH means for a host, so that it means here what it means
+//! everywhere. It is asked once for all hosts that the configuration treats alike: those whose name
+//! stands in the same `Host` lines.
+
+use std::collections::HashMap;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use tokio::sync::{Mutex, OnceCell};
+
+use super::known_hosts::glob;
+use super::platform;
+use crate::fault::{Fault, FaultKind};
+use crate::inventory::Host;
+
+/// How deep files may include others; OpenSSH's own limit.
+const INCLUDE_DEPTH: usize = 16;
+/// How long `ssh -G` may take: it may ask name servers.
+const RESOLVE: Duration = Duration::from_secs(20);
+
+/// How one host is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Options {
+    /// What it is called by those who configured it.
+    pub(super) asked: String,
+    /// The name or address to connect to.
+    pub(super) address: String,
+    pub(super) port: u16,
+    pub(super) user: String,
+    /// What it is called in files of known hosts, if not by its address.
+    pub(super) alias: Option<String>,
+    pub(super) keys: Vec<Utf8PathBuf>,
+    pub(super) certificates: Vec<Utf8PathBuf>,
+    /// Only those keys, whatever else an agent has.
+    pub(super) only_keys: bool,
+    /// The agent's socket; none: there is no agent.
+    pub(super) agent: Option<Utf8PathBuf>,
+    /// Files of known hosts; a new one is written to the first.
+    pub(super) known_hosts: Vec<Utf8PathBuf>,
+    pub(super) hash_names: bool,
+    /// Through whom, the first of them first.
+    pub(super) jumps: Vec<Jump>,
+}
+
+/// A host on the way to another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Jump {
+    pub(super) user: Option<String>,
+    pub(super) host: String,
+    pub(super) port: Option<u16>,
+}
+
+impl std::fmt::Display for Jump {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if let Some(user) = &self.user {
+            write!(f, "{user}@")?;
+        }
+        f.write_str(&self.host)?;
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
+impl Jump {
+    /// Reads `[USER@]HOST[:PORT]`, several with commas between them.
+    pub(super) fn parse_all(text: &str) -> Result<Vec<Self>, Fault> {
+        let jumps = text.split(',').map(|jump| {
+            let jump = jump.trim();
+            let jump = jump.strip_prefix("ssh://").unwrap_or(jump);
+            Self::parse(jump).ok_or_else(|| {
+                Fault::new(FaultKind::Unreachable, format!("`{jump}` is no jump host"))
+                    .remedy("write it as [USER@]HOST[:PORT]")
+            })
+        });
+        jumps.collect()
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let (user, rest) = match text.rsplit_once('@') {
+            Some((user, rest)) => (Some(user.to_owned()), rest),
+            None => (None, text),
+        };
+        let (host, port) = if let Some(rest) = rest.strip_prefix('[') {
+            let (host, port) = rest.split_once(']')?;
+            (host, port.strip_prefix(':'))
+        } else if rest.matches(':').count() == 1 {
+            let (host, port) = rest.split_once(':')?;
+            (host, Some(port))
+        } else {
+            (rest, None)
+        };
+        let port = port.map(str::parse).transpose().ok()?;
+        is_name(host).then(|| Self { user, host: host.to_owned(), port })
+    }
+
+    pub(super) fn as_host(&self) -> Host {
+        Host {
+            name: self.host.clone(),
+            address: self.host.clone(),
+            port: self.port,
+            user: self.user.clone(),
+            key: None,
+            jump: None,
+            roles: std::collections::BTreeSet::new(),
+            rack: None,
+            labels: std::collections::BTreeMap::new(),
+        }
+    }
+}
+
+/// Whether a text can be a host and no option of a program.
+fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with('-')
+        && text.chars().all(|c| c.is_alphanumeric() || ".-_:%".contains(c))
+}
+
+/// Reads what the configuration of SSH says, and keeps it.
+#[derive(Debug)]
+pub(super) struct Resolver {
+    /// In place of the user's and the system's configuration.
+    config: Option<Utf8PathBuf>,
+    patterns: OnceCell<Patterns>,
+    answers: Mutex<HashMap<Alike, Arc<OnceCell<Answer>>>>,
+}
+
+/// What a host must share with another so that both mean the same to `ssh`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Alike {
+    /// Which of the patterns its name matches; its name if nobody can tell.
+    patterns: Result<Vec<usize>, String>,
+    user: Option<String>,
+    port: Option<u16>,
+}
+
+/// Which names a configuration has something to say about.
+#[derive(Debug, Default)]
+struct Patterns {
+    /// None but those that every name matches.
+    hosts: Vec<String>,
+    /// What a name means cannot be told without asking.
+    must_ask: bool,
+    /// There is nothing at all: nobody has to be asked.
+    empty: bool,
+}
+
+type Answer = HashMap<String, Vec<String>>;
+
+impl Resolver {
+    pub(super) fn new(config: Option<Utf8PathBuf>) -> Self {
+        Self { config, patterns: OnceCell::new(), answers: Mutex::default() }
+    }
+
+    /// How a host is reached.
+    pub(super) async fn resolve(&self, host: &Host) -> Result<Options, Fault> {
+        if !is_name(&host.address) {
+            let cause = format!("`{}` is neither a name nor an address", host.address);
+            return Err(Fault::new(FaultKind::Unreachable, cause)
+                .remedy("correct the address in the inventory"));
+        }
+        let patterns = self.patterns.get_or_init(|| async { self.read_patterns() }).await;
+        let answer =
+            if patterns.empty { Answer::new() } else { self.ask_once(patterns, host).await? };
+        options(host, &answer)
+    }
+
+    async fn ask_once(&self, patterns: &Patterns, host: &Host) -> Result<Answer, Fault> {
+        let name = host.address.to_ascii_lowercase();
+        let matched = patterns.hosts.iter().enumerate();
+        let matched = matched.filter(|(_, pattern)| glob(pattern, &name)).map(|(index, _)| index);
+        let alike = Alike {
+            patterns: if patterns.must_ask { Err(name.clone()) } else { Ok(matched.collect()) },
+            user: host.user.clone(),
+            port: host.port,
+        };
+        let cell = Arc::clone(self.answers.lock().await.entry(alike).or_default());
+        let answer = cell.get_or_try_init(|| self.ask(host)).await?;
+        let value = |key: &str| answer.get(key).and_then(|values| values.first());
+        // Who was asked about has a name of its own for the address: so may this one.
+        let (asked, address) = (value("host"), value("hostname"));
+        if asked == address || asked.is_some_and(|asked| *asked == host.address) {
+            let mut answer = answer.clone();
+            if asked == address {
+                answer.remove("hostname");
+            }
+            return Ok(answer);
+        }
+        self.ask(host).await
+    }
+
+    /// Runs `ssh -G`. Without such a program there is no configuration.
+    async fn ask(&self, host: &Host) -> Result<Answer, Fault> {
+        let mut command = tokio::process::Command::new("ssh");
+        command.arg("-G").stdin(Stdio::null()).kill_on_drop(true);
+        if let Some(config) = &self.config {
+            command.arg("-F").arg(config);
+        }
+        if let Some(port) = host.port {
+            command.arg("-p").arg(port.to_string());
+        }
+        if let Some(user) = &host.user {
+            command.arg("-l").arg(user);
+        }
+        command.arg("--").arg(&host.address);
+        let output = match tokio::time::timeout(RESOLVE, command.output()).await {
+            Ok(Ok(output)) => output,
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Answer::new());
+            }
+            Ok(Err(error)) => {
+                return Err(Fault::of(FaultKind::Unreachable, &error).during("ssh -G"));
+            }
+            Err(_) => {
+                return Err(Fault::new(FaultKind::Unreachable, "`ssh -G` does not end")
+                    .remedy("look for a `Match exec` in the configuration of SSH"));
+            }
+        };
+        if !output.status.success() {
+            let talk = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(Fault::new(FaultKind::Unreachable, talk)
+                .during("the configuration of SSH cannot be read")
+                .remedy(format!("run `ssh -G {}` and correct what it says", host.address)));
+        }
+        let mut answer = Answer::new();
+        for line in String::from_utf8_lossy(&output.stdout).lines() {
+            if let Some((key, value)) = line.split_once(' ') {
+                answer.entry(key.to_ascii_lowercase()).or_default().push(value.to_owned());
+            }
+        }
+        Ok(answer)
+    }
+
+    fn read_patterns(&self) -> Patterns {
+        let mut patterns = Patterns { empty: true, ..Patterns::default() };
+        let files = match &self.config {
+            Some(config) => vec![config.clone()],
+            None => platform::config_files(),
+        };
+        for file in files {
+            let folder = file.parent().unwrap_or(Utf8Path::new(".")).to_owned();
+            read_config(&file, &folder, INCLUDE_DEPTH, &mut patterns);
+        }
+        patterns
+    }
+}
+
+/// Collects which names a file and those it includes have something to say about. What cannot be read
+/// means nothing to `ssh` either, or it says so when it is asked.
+fn read_config(file: &Utf8Path, folder: &Utf8Path, depth: usize, patterns: &mut Patterns) {
+    let Ok(text) = fs_err::read_to_string(file) else { return };
+    for line in text.lines().map(str::trim) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        patterns.empty = false;
+        let (keyword, rest) =
+            line.split_once(|c: char| c.is_whitespace() || c == '=').unwrap_or((line, ""));
+        let words = rest.trim_start_matches(|c: char| c.is_whitespace() || c == '=');
+        let words = words.split_whitespace().map(|word| word.trim_matches('"'));
+        match keyword.to_ascii_lowercase().as_str() {
+            "host" => {
+                let names = words.map(|word| word.trim_start_matches('!').to_ascii_lowercase());
+                patterns.hosts.extend(names.filter(|name| name != "*"));
+            }
+            "match" if rest.trim().eq_ignore_ascii_case("all") => {}
+            // What it means depends on the name in other ways.
+            "match" | "canonicalizehostname" => patterns.must_ask = true,
+            "include" => {
+                for word in words {
+                    let included = folder.join(expand_home(word));
+                    if depth == 0 {
+                        patterns.must_ask = true;
+                    } else {
+                        for file in files_like(&included) {
+                            read_config(&file, folder, depth - 1, patterns);
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The files that a path with patterns in its last part means.
+fn files_like(path: &Utf8Path) -> Vec<Utf8PathBuf> {
+    let (Some(folder), Some(pattern)) = (path.parent(), path.file_name()) else {
+        return Vec::new();
+    };
+    if !pattern.contains(['*', '?', '[']) {
+        return vec![path.to_owned()];
+    }
+    let Ok(entries) = folder.read_dir_utf8() else { return Vec::new() };
+    let names = entries.flatten().filter(|entry| glob(pattern, entry.file_name()));
+    let mut files: Vec<_> = names.map(|entry| entry.path().to_owned()).collect();
+    files.sort();
+    files
+}
+
+fn expand_home(path: &str) -> Utf8PathBuf {
+    match path.strip_prefix("~/") {
+        Some(rest) => platform::home().join(rest),
+        None => Utf8PathBuf::from(path),
+    }
+}
+
+/// Puts together what the inventory says, what `ssh` says, and what `ssh` does by itself.
+fn options(host: &Host, answer: &Answer) -> Result<Options, Fault> {
+    let first = |key: &str| {
+        let value = answer.get(key).and_then(|values| values.first())?;
+        (value != "none").then(|| value.clone())
+    };
+    let is_yes = |key: &str| first(key).is_some_and(|value| value == "yes" || value == "true");
+    let address = first("hostname").unwrap_or_else(|| host.address.clone());
+    let user = host.user.clone().or_else(|| first("user")).unwrap_or_else(platform::user);
+    let port = host.port.or_else(|| first("port")?.parse().ok()).unwrap_or(22);
+    let expand = |path: &str| expand_tokens(path, &address, &user, port);
+    let paths = |key: &str| -> Option<Vec<Utf8PathBuf>> {
+        Some(
+            answer
+                .get(key)?
+                .iter()
+                .filter(|path| *path != "none")
+                .map(|path| expand(path))
+                .collect(),
+        )
+    };
+    let words = |key: &str| -> Option<Vec<Utf8PathBuf>> {
+        let words = first(key)?;
+        Some(words.split_whitespace().filter(|path| *path != "none").map(expand).collect())
+    };
+    let ssh = platform::home().join(".ssh");
+    let keys = match &host.key {
+        Some(key) => vec![expand(key.as_str())],
+        None => paths("identityfile").unwrap_or_else(|| {
+            ["id_rsa", "id_ecdsa", "id_ed25519"].iter().map(|name| ssh.join(name)).collect()
+        }),
+    };
+    let jump = host.jump.clone().or_else(|| first("proxyjump"));
+    let mut known_hosts =
+        words("userknownhostsfile").unwrap_or_else(|| vec![ssh.join("known_hosts")]);
+    known_hosts.extend(
+        words("globalknownhostsfile").unwrap_or_else(|| platform::system_known_hosts().into()),
+    );
+    let agent = match first("identityagent") {
+        Some(socket) if socket != "SSH_AUTH_SOCK" => Some(expand(&socket)),
+        _ => std::env::var("SSH_AUTH_SOCK").ok().filter(|path| !path.is_empty()).map(Into::into),
+    };
+    Ok(Options {
+        asked: host.address.clone(),
+        alias: first("hostkeyalias"),
+        certificates: paths("certificatefile").unwrap_or_default(),
+        // A key that somebody names is the one to be used.
+        only_keys: host.key.is_some() || is_yes("identitiesonly"),
+        agent,
+        known_hosts,
+        hash_names: is_yes("hashknownhosts"),
+        jumps: jump.map(|jump| Jump::parse_all(&jump)).transpose()?.unwrap_or_default(),
+        keys,
+        address,
+        port,
+        user,
+    })
+}
+
+/// Puts values in the place of what `ssh` lets people write in paths.
+fn expand_tokens(path: &str, address: &str, user: &str, port: u16) -> Utf8PathBuf {
+    let path = expand_home(path).into_string();
+    if !path.contains('%') {
+        return path.into();
+    }
+    let home = platform::home();
+    let mut text = String::new();
+    let mut characters = path.chars();
+    while let Some(c) = characters.next() {
+        match (c, if c == '%' { characters.next() } else { None }) {
+            ('%', Some('h')) => text.push_str(address),
+            ('%', Some('r')) => text.push_str(user),
+            ('%', Some('u')) => text.push_str(&platform::user()),
+            ('%', Some('d')) => text.push_str(home.as_str()),
+            ('%', Some('p')) => text.push_str(&port.to_string()),
+            ('%', Some(other)) if other != '%' => text.extend(['%', other]),
+            _ => text.push(c),
+        }
+    }
+    text.into()
+}

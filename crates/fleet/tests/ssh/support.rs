@@ -1,0 +1,92 @@
+//! What these tests share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use camino::{Utf8Path, Utf8PathBuf};
+use fleet::fault::Fault;
+use fleet::inventory::Host;
+use fleet::transport::shell::{Command, Exit, Kept, Shell};
+use fleet::transport::ssh::{Ask, Connection, HostKeys, NewHost, Question, Secret, Settings};
+
+/// A temporary folder and its path.
+pub(crate) fn folder() -> (tempfile::TempDir, Utf8PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = Utf8PathBuf::try_from(folder.path().to_owned()).unwrap();
+    (folder, path)
+}
+
+/// A host of the inventory.
+pub(crate) fn host(address: std::net::SocketAddr, user: &str) -> Host {
+    Host {
+        name: "a1".into(),
+        address: address.ip().to_string(),
+        port: Some(address.port()),
+        user: Some(user.into()),
+        key: None,
+        jump: None,
+        roles: BTreeSet::new(),
+        rack: None,
+        labels: BTreeMap::new(),
+    }
+}
+
+/// Settings that read nothing of the machine: an empty configuration, known hosts in a folder.
+pub(crate) fn settings(folder: &Utf8Path) -> Settings {
+    let config = folder.join("ssh_config");
+    fs_err::write(&config, "").unwrap();
+    Settings {
+        config: Some(config),
+        known_hosts: Some(folder.join("known_hosts")),
+        host_keys: HostKeys::AcceptNew,
+        ..Settings::default()
+    }
+}
+
+/// Knows answers, and which questions there were.
+#[derive(Debug, Default)]
+pub(crate) struct Person {
+    pub(crate) passphrase: Option<&'static str>,
+    pub(crate) password: Option<&'static str>,
+    pub(crate) sudo: Option<&'static str>,
+    pub(crate) takes_new: bool,
+    pub(crate) asked: Mutex<Vec<String>>,
+}
+
+impl Ask for Person {
+    fn secret(&self, question: &Question) -> Option<Secret> {
+        let (name, answer) = match question {
+            Question::Passphrase { .. } => ("passphrase".to_owned(), self.passphrase),
+            Question::Password { user } => (format!("password of {user}"), self.password),
+            Question::SudoPassword { user } => (format!("sudo password of {user}"), self.sudo),
+            Question::Prompt { prompt, .. } => (prompt.clone(), Some("42")),
+        };
+        self.asked.lock().unwrap().push(name);
+        answer.map(Secret::new)
+    }
+
+    fn is_right(&self, host: &NewHost) -> bool {
+        self.asked.lock().unwrap().push(format!("{} {}", host.key_type, host.fingerprint));
+        self.takes_new
+    }
+}
+
+/// Runs a script to its end and returns what it wrote.
+pub(crate) async fn run(connection: &Connection, script: &str) -> Result<(Exit, Kept), Fault> {
+    run_command(connection, Command::new(script)).await
+}
+
+pub(crate) async fn run_command(
+    connection: &Connection,
+    command: Command<'_>,
+) -> Result<(Exit, Kept), Fault> {
+    let mut kept = Kept::default();
+    let exit = connection.clone().run(command, &mut kept).await?;
+    Ok((exit, kept))
+}
+
+/// A fault as it is told: the reasons, then what to do.
+pub(crate) fn told(fault: &Fault) -> String {
+    let remedy = fault.remedy.as_deref().unwrap_or("-");
+    format!("{}: {fault}\n=> {remedy}", fault.kind)
+}
