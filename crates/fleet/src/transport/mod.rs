@@ -1,5 +1,7 @@
 //! How hosts are reached. Three ways: over SSH, on this machine, and in a simulation.
 
+pub mod simulated;
+
 use std::future::Future;
 
 use host::wire::{Order, Report};
