@@ -22,6 +22,7 @@ use jiff::Timestamp;
 pub use drive::{Control, End, Finished};
 use machine::{Effect, Machine, Todo};
 pub use machine::{Outcome, Stopped};
+pub(crate) use spec::changes_host;
 pub use spec::{
     Back, Change, FORMAT, Group, Limits, Operation, PauseAfter, Phase, RunId, RunIdError, RunSpec,
     Size, SpecError, Target, Task, Waves, Work, request_name,

@@ -7,6 +7,7 @@ mod platform;
 mod push;
 pub mod remote;
 pub mod shell;
+pub mod simulated;
 pub mod ssh;
 
 use std::future::Future;

@@ -1,0 +1,445 @@
+//! One simulated host: what is on it, what it is at, what it did, and how it answers. It changes only when
+//! somebody looks: then all happens to it that has until that moment.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use ::host::wire::{
+    Audit, Done, Failed, Finding, Level, Order, PlanSummary, Report, Request, Status, StepId,
+    Wanted,
+};
+use jiff::{SignedDuration, Timestamp};
+use package::Sha256;
+use tokio::time::Instant;
+
+use super::mishap::{Faults, Mishap};
+use crate::chance::Chance;
+use crate::fault::{Fault, FaultKind};
+
+/// How often a flapping host is lost before it stays.
+const FLAPS: u32 = 4;
+
+/// How much slower a slow host is.
+const SLOW: u64 = 15;
+
+/// How far off a clock can be, in seconds: ten years.
+const SKEW: i64 = 315_360_000;
+
+/// When simulations take place.
+const EPOCH_SECONDS: i64 = 1_800_000_000;
+
+/// The time of simulations, by clocks that are right.
+pub(super) fn time(began: Instant) -> Timestamp {
+    let passed = SignedDuration::try_from(began.elapsed()).unwrap_or_default();
+    let epoch = Timestamp::from_second(EPOCH_SECONDS).unwrap_or(Timestamp::UNIX_EPOCH);
+    epoch.checked_add(passed).unwrap_or(Timestamp::MAX)
+}
+
+/// A change of what is live on a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Effect {
+    /// The step that did it.
+    pub step: StepId,
+    /// What was live.
+    pub from: Option<u64>,
+    /// What is since.
+    pub to: Option<u64>,
+    /// When.
+    pub at: Instant,
+}
+
+/// What a host is like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Look {
+    /// What goes wrong with it.
+    pub mishap: Option<Mishap>,
+    /// The live generation.
+    pub live: Option<u64>,
+    /// The bundle of it.
+    pub bundle: Option<Sha256>,
+    /// Bundles that are staged.
+    pub staged: BTreeSet<Sha256>,
+    /// When the last of them was.
+    pub staged_at: Option<Instant>,
+    /// What changed what is live, in order.
+    pub effects: Vec<Effect>,
+    /// Whether it is at something.
+    pub is_working: bool,
+}
+
+/// The model of a host.
+#[derive(Debug)]
+pub(super) struct Model {
+    chance: Chance,
+    pub(super) is_master: bool,
+    pub(super) mishap: Option<Mishap>,
+    /// Whether its mishap had its time already.
+    is_past: bool,
+    flaps: u32,
+    generations: BTreeMap<u64, Sha256>,
+    live: Option<u64>,
+    staged: BTreeSet<Sha256>,
+    staged_at: Option<Instant>,
+    pub(super) done: HashMap<StepId, Report>,
+    pub(super) working: Option<Working>,
+    down: Option<(Instant, Instant)>,
+    is_gone: bool,
+    pub(super) boots: u64,
+    effects: Vec<Effect>,
+}
+
+/// A step that is under way.
+#[derive(Debug, Clone)]
+pub(super) struct Working {
+    pub(super) id: StepId,
+    request: Request,
+    cluster: Option<Result<(), String>>,
+    /// When it began, by a clock that is right.
+    time: Timestamp,
+    begun: Instant,
+    pub(super) ends: Instant,
+    fate: Option<Mishap>,
+}
+
+/// What is heard of a step.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Fate {
+    /// It ends.
+    Ends(Instant),
+    /// The connection is lost.
+    Lost(Instant),
+    /// Nothing, ever.
+    Silence,
+}
+
+impl Working {
+    /// Halfway.
+    fn middle(&self) -> Instant {
+        self.begun + (self.ends - self.begun) / 2
+    }
+
+    pub(super) fn heard(&self) -> Fate {
+        match self.fate {
+            Some(
+                Mishap::RebootInSwitch
+                | Mishap::DeadInSwitch
+                | Mishap::CutInSwitch
+                | Mishap::Flapping,
+            ) => Fate::Lost(self.middle()),
+            Some(Mishap::SilentStage | Mishap::SilentSwitch) => Fate::Silence,
+            _ => Fate::Ends(self.ends),
+        }
+    }
+}
+
+impl Model {
+    pub(super) fn new(seed: u64, place: usize, is_master: bool, faults: &Faults) -> Self {
+        let mut chance = Chance::new(seed, u64::try_from(place).unwrap_or(u64::MAX));
+        Self {
+            mishap: faults.draw(is_master, &mut chance),
+            chance,
+            is_master,
+            is_past: false,
+            flaps: FLAPS,
+            generations: BTreeMap::new(),
+            live: None,
+            staged: BTreeSet::new(),
+            staged_at: None,
+            done: HashMap::new(),
+            working: None,
+            down: None,
+            is_gone: false,
+            boots: 1,
+            effects: Vec::new(),
+        }
+    }
+
+    /// A bundle was made live long ago.
+    pub(super) fn had(&mut self, bundle: Sha256) {
+        let number = self.newest() + 1;
+        self.generations.insert(number, bundle);
+        self.live = Some(number);
+    }
+
+    fn newest(&self) -> u64 {
+        self.generations.last_key_value().map_or(0, |(number, _)| *number)
+    }
+
+    fn bundle(&self) -> Option<Sha256> {
+        self.live.and_then(|live| self.generations.get(&live).copied())
+    }
+
+    pub(super) fn look(&self) -> Look {
+        Look {
+            mishap: self.mishap,
+            live: self.live,
+            bundle: self.bundle(),
+            staged: self.staged.clone(),
+            staged_at: self.staged_at,
+            effects: self.effects.clone(),
+            is_working: self.working.is_some(),
+        }
+    }
+
+    pub(super) fn latency(&mut self, least_ms: u64, most_ms: u64) -> Duration {
+        let slow = if self.mishap == Some(Mishap::Slow) { SLOW } else { 1 };
+        Duration::from_millis(self.chance.between(least_ms, most_ms) * slow)
+    }
+
+    /// Whether it can be reached over the network.
+    pub(super) fn is_reachable(&self, now: Instant) -> bool {
+        let is_down = self.down.is_some_and(|(from, until)| from <= now && now < until);
+        self.mishap != Some(Mishap::Dead) && !self.is_gone && !is_down
+    }
+
+    /// Whether it does its part for the cluster.
+    pub(super) fn is_up(&self, now: Instant) -> bool {
+        self.is_reachable(now) && self.live.is_some() && !self.is_switching()
+    }
+
+    pub(super) fn is_switching(&self) -> bool {
+        let request = self.working.as_ref().map(|working| &working.request);
+        request.is_some_and(crate::run::changes_host)
+    }
+
+    /// Somebody connects: which boot it is, or why not; no reason means that nothing is heard.
+    pub(super) fn meet(&mut self, now: Instant) -> Result<u64, Option<Fault>> {
+        if self.mishap == Some(Mishap::Dead) || self.is_gone {
+            return Err(None);
+        }
+        if !self.is_reachable(now) {
+            return Err(Some(Fault::new(FaultKind::Unreachable, "connection refused")));
+        }
+        match self.mishap {
+            Some(Mishap::HostKey) => {
+                Err(Some(Fault::new(FaultKind::HostKey, "its key is another one")))
+            }
+            Some(Mishap::LoginRefused) => {
+                Err(Some(Fault::new(FaultKind::Login, "it takes none of the keys")))
+            }
+            Some(Mishap::Flapping) if self.flaps > 0 && self.chance.happens(300_000) => {
+                self.flaps -= 1;
+                Err(Some(Fault::new(FaultKind::Busy, "too many connections")))
+            }
+            _ => Ok(self.boots),
+        }
+    }
+
+    /// Begins a step.
+    pub(super) fn begin(
+        &mut self,
+        order: &Order,
+        cluster: Option<Result<(), String>>,
+        now: Instant,
+        time: Timestamp,
+    ) -> Fate {
+        let takes = match &order.request {
+            Request::Stage(_) => self.latency(1_000, 20_000),
+            Request::Install(_) | Request::Uninstall { .. } => self.latency(5_000, 30_000),
+            Request::Rollback { .. } => self.latency(2_000, 8_000),
+            Request::Audit { .. } => self.latency(5_000, 60_000),
+            _ => self.latency(50, 500),
+        };
+        let limit = Duration::from_secs(order.limit_seconds);
+        let fate = self.mishap.filter(|mishap| self.is_its_time(*mishap, &order.request));
+        let takes = if fate == Some(Mishap::HungStage) { limit } else { takes.min(limit) };
+        let working = Working {
+            id: order.id.clone(),
+            request: order.request.clone(),
+            cluster,
+            time,
+            begun: now,
+            ends: now + takes,
+            fate,
+        };
+        match fate {
+            Some(Mishap::RebootInSwitch) => {
+                let away = Duration::from_secs(self.chance.between(20, 90));
+                self.down = Some((working.middle(), working.middle() + away));
+                self.is_past = true;
+            }
+            Some(Mishap::Flapping) => self.flaps -= 1,
+            _ => {}
+        }
+        let heard = working.heard();
+        self.working = Some(working);
+        heard
+    }
+
+    fn is_its_time(&mut self, mishap: Mishap, request: &Request) -> bool {
+        let switches = matches!(request, Request::Install(_));
+        match mishap {
+            Mishap::Flapping => self.flaps > 0 && self.chance.happens(500_000),
+            Mishap::HungStage | Mishap::SilentStage => matches!(request, Request::Stage(_)),
+            Mishap::RebootInSwitch => switches && !self.is_past,
+            Mishap::DeadInSwitch | Mishap::CutInSwitch | Mishap::SilentSwitch => switches,
+            _ => false,
+        }
+    }
+
+    /// Lets everything happen that has until now; what was live and is, if that changed.
+    pub(super) fn settle(&mut self, now: Instant) -> Option<(Option<Sha256>, Option<Sha256>)> {
+        let working = self.working.clone()?;
+        let is_half = now >= working.middle();
+        match working.fate {
+            Some(Mishap::RebootInSwitch) if is_half => {
+                // What it was at is lost; asked again, it does it again.
+                self.working = None;
+                self.boots += 1;
+                return None;
+            }
+            Some(Mishap::DeadInSwitch) if is_half => {
+                self.is_gone = true;
+                self.working = None;
+                return None;
+            }
+            Some(Mishap::CutInSwitch) if is_half => self.is_gone = true,
+            _ => {}
+        }
+        if now < working.ends {
+            return None;
+        }
+        let before = self.bundle();
+        let was = self.live;
+        let report = self.finish(&working);
+        if self.live != was {
+            let (step, at) = (working.id.clone(), working.ends);
+            self.effects.push(Effect { step, from: was, to: self.live, at });
+        }
+        self.done.insert(working.id, report);
+        self.working = None;
+        let after = self.bundle();
+        (before != after).then_some((before, after))
+    }
+
+    fn finish(&mut self, working: &Working) -> Report {
+        match &working.request {
+            Request::Status => Report::Status(Box::new(self.status(working.time))),
+            Request::Plan(wanted) => self.plan(wanted),
+            Request::Preflight(_) => Report::Findings { findings: self.unfit() },
+            Request::Stage(wanted) => self.stage(wanted, working),
+            Request::Install(wanted) => self.install(wanted),
+            Request::Rollback { generation, expected, .. } => {
+                self.roll_back(*generation, *expected)
+            }
+            Request::Check { .. } => {
+                let well = working.cluster.clone().unwrap_or(Ok(()));
+                let found = well.err().map(|found| finding("cluster", found));
+                Report::Findings { findings: found.into_iter().collect() }
+            }
+            Request::Uninstall { .. } => {
+                let before = self.live.take();
+                self.generations.clear();
+                self.staged.clear();
+                let changed = before.is_some();
+                Report::Done(Done { changed, before, live: None, kept: Vec::new() })
+            }
+            Request::Audit { .. } => Report::Audit(Box::new(Audit {
+                generation: self.live.unwrap_or(0),
+                digest: self.bundle(),
+                ..Audit::default()
+            })),
+            Request::Act { action, .. } => Report::Acted { output: action.clone() },
+            Request::Reach { .. } => Report::Reached { unreachable: Vec::new() },
+            Request::History => Report::History { entries: Vec::new() },
+            Request::Unknown => Report::Unsupported { newest: ::host::wire::VERSION },
+        }
+    }
+
+    fn status(&self, time: Timestamp) -> Status {
+        let skew = if self.mishap == Some(Mishap::ClockSkew) { SKEW } else { 0 };
+        Status {
+            live: self.live,
+            generations: self.generations.keys().copied().collect(),
+            bundle: self.bundle(),
+            time: time.checked_add(SignedDuration::from_secs(skew)).ok(),
+            boot: Some(self.boots.to_string()),
+            ..Status::default()
+        }
+    }
+
+    fn unfit(&self) -> Vec<Finding> {
+        let is_unfit = self.mishap == Some(Mishap::Unfit);
+        is_unfit.then(|| finding("memory", "1 GB of 4 GB".to_owned())).into_iter().collect()
+    }
+
+    fn plan(&self, wanted: &Wanted) -> Report {
+        if wanted.upgrade && self.live.is_none() {
+            return self.failed("nothing-live", "nothing is live that could be upgraded", false);
+        }
+        let changes = self.bundle() != Some(wanted.bundle);
+        Report::Plan(Box::new(PlanSummary {
+            from: self.live,
+            changes,
+            fetch_bytes: if changes { 100_000_000 } else { 0 },
+            findings: self.unfit(),
+            digest: self.bundle(),
+            ..PlanSummary::default()
+        }))
+    }
+
+    fn stage(&mut self, wanted: &Wanted, working: &Working) -> Report {
+        match self.mishap {
+            Some(Mishap::FullDisk) => {
+                self.failed("no-space", "no space for 100 MB where packages lie", false)
+            }
+            Some(Mishap::HungStage) => self.failed("timed-out", "it took too long", false),
+            _ => {
+                let changed = self.staged.insert(wanted.bundle);
+                self.staged_at = Some(working.ends);
+                Report::Done(Done {
+                    changed,
+                    before: self.live,
+                    live: self.live,
+                    ..Done::default()
+                })
+            }
+        }
+    }
+
+    fn install(&mut self, wanted: &Wanted) -> Report {
+        let before = self.live;
+        if self.bundle() == Some(wanted.bundle) {
+            return Report::Done(Done { before, live: before, ..Done::default() });
+        }
+        if self.mishap == Some(Mishap::FailingCheck) {
+            return self.failed("checks", "a check of what was new failed", true);
+        }
+        self.had(wanted.bundle);
+        Report::Done(Done { changed: true, before, live: self.live, ..Done::default() })
+    }
+
+    fn roll_back(&mut self, generation: Option<u64>, expected: Option<u64>) -> Report {
+        let before = self.live;
+        let older = self.generations.range(..before.unwrap_or(0)).next_back();
+        let to = generation.or(older.map(|(number, _)| *number));
+        match to {
+            Some(to) if Some(to) == before => {
+                Report::Done(Done { before, live: before, ..Done::default() })
+            }
+            _ if expected.is_some() && expected != before => {
+                self.failed("unexpected", "something else is live than was expected", false)
+            }
+            Some(to) if self.generations.contains_key(&to) => {
+                self.live = Some(to);
+                Report::Done(Done { changed: true, before, live: self.live, ..Done::default() })
+            }
+            _ => self.failed("no-generation", "there is no such generation", false),
+        }
+    }
+
+    fn failed(&self, kind: &str, cause: &str, went_back: bool) -> Report {
+        Report::Failed(Failed {
+            kind: kind.to_owned(),
+            causes: vec![cause.to_owned()],
+            remedy: None,
+            live: self.live,
+            went_back,
+            findings: Vec::new(),
+        })
+    }
+}
+
+fn finding(name: &str, found: String) -> Finding {
+    Finding { name: name.to_owned(), level: Level::Error, found, fix: None }
+}

@@ -1,0 +1,111 @@
+//! What must hold after every run, whatever went wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fleet::run::{End, HostState};
+use fleet::transport::simulated::{Look, Mishap, Simulated};
+
+use crate::fleet_of::{Cluster, NEW, OLD};
+
+/// Checks all of it.
+pub(crate) fn hold(cluster: &Cluster, done: &Simulated) {
+    let rows = done.journal.hosts(&cluster.spec.id).unwrap();
+    assert_eq!(rows.len(), cluster.spec.hosts.len());
+    let is_complete = done.end == End::Done;
+    let mut last_staged = None;
+    let mut first_switch = None;
+    for row in &rows {
+        let look = cluster.look(&row.name);
+        ends_right(&row.name, &row.state, &look, is_complete);
+        each_effect_once(&row.name, &look);
+        agrees(&row.name, &row.state, (row.before, row.live), &look);
+        last_staged = last_staged.max(look.staged_at);
+        let switched = look.effects.first().map(|effect| effect.at);
+        first_switch = [first_switch, switched].into_iter().flatten().min();
+    }
+    // A host that nobody hears of any more may get it whenever it likes.
+    let is_silent =
+        rows.iter().any(|row| cluster.look(&row.name).mishap == Some(Mishap::SilentStage));
+    if let (Some(staged), Some(switched)) = (last_staged, first_switch)
+        && !is_silent
+    {
+        assert!(staged <= switched, "something switched before everything was staged");
+    }
+    assert_eq!(cluster.world.violations(), Vec::<String>::new());
+    let counts = done.counts;
+    let all = counts.done
+        + counts.unchanged
+        + counts.rolled_back
+        + counts.failed
+        + counts.unreachable
+        + counts.in_doubt
+        + counts.skipped
+        + counts.open;
+    assert_eq!(all, rows.len(), "each host is counted once");
+    assert_eq!(counts.open, 0, "no host is left in between");
+    if is_complete {
+        let troubled = counts.failed + counts.unreachable + counts.in_doubt;
+        assert!(troubled <= cluster.spec.budget.of(cluster.spec.worked_on()), "{counts:?}");
+        assert_eq!(counts.skipped, 0, "a run that is done left nobody out");
+        assert_eq!(counts.rolled_back, 0, "a run that is done kept every wave");
+    }
+}
+
+/// The state is one that what went wrong with the host leads to.
+fn ends_right(name: &str, state: &HostState, look: &Look, is_complete: bool) {
+    use HostState as S;
+    use Mishap as M;
+    let is_right = match look.mishap {
+        None | Some(M::RebootInSwitch | M::Flapping | M::Slow | M::ClockSkew) => {
+            matches!(state, S::Done)
+        }
+        Some(M::Dead) => matches!(state, S::Unreachable(_)),
+        Some(
+            M::HostKey
+            | M::LoginRefused
+            | M::SudoRefused
+            | M::Unfit
+            | M::FullDisk
+            | M::HungStage
+            | M::SilentStage
+            | M::FailingCheck,
+        ) => matches!(state, S::Failed(_)),
+        Some(M::DeadInSwitch | M::CutInSwitch) => matches!(state, S::InDoubt(_)),
+        // A host that is silent in its switch does it nevertheless; its wave may take it back.
+        Some(M::SilentSwitch) => matches!(state, S::InDoubt(_) | S::RolledBack),
+    };
+    let was_stopped = !is_complete && matches!(state, S::RolledBack | S::Skipped);
+    assert!(is_right || was_stopped, "{name} with {:?} is {state:?}", look.mishap);
+}
+
+/// No step did anything twice, and no host went to and fro.
+fn each_effect_once(name: &str, look: &Look) {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    for effect in &look.effects {
+        *seen.entry(effect.step.as_str()).or_default() += 1;
+    }
+    assert!(seen.values().all(|count| *count == 1), "{name}: {seen:?}");
+    let installs = look.effects.iter().filter(|effect| effect.from < effect.to).count();
+    assert!(installs <= 1, "{name} switched {installs} times: {:?}", look.effects);
+    assert!(look.effects.len() - installs <= 1, "{name} went back twice: {:?}", look.effects);
+}
+
+/// The journal says what is so on the host.
+fn agrees(name: &str, state: &HostState, (before, live): (Option<u64>, Option<u64>), look: &Look) {
+    let (old, new) = (Some(OLD.bundle()), Some(NEW.bundle()));
+    match state {
+        HostState::Done => {
+            assert_eq!(look.bundle, new, "{name}");
+            assert_eq!((before, live), (Some(1), look.live), "{name}");
+        }
+        HostState::InDoubt(_) => assert!([old, new].contains(&look.bundle), "{name}"),
+        HostState::RolledBack => assert_eq!(look.bundle, old, "{name}"),
+        _ => {
+            assert_eq!(look.bundle, old, "{name} is {state:?}");
+            assert_eq!(look.effects, [], "{name} was touched");
+        }
+    }
+    if matches!(state, HostState::Unreachable(_)) {
+        assert_eq!(look.staged, BTreeSet::new(), "{name} was touched");
+    }
+}
