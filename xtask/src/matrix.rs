@@ -86,6 +86,10 @@ mod tests {
             )
         );
         assert!(table(&releases[..1]).1);
+        // One that failed before there was a host.
+        let none = json!({ "steps": ["a"], "passed": [] });
+        let (text, is_whole) = table(&[("z".to_owned(), none)]);
+        assert!(text.ends_with("| `z` | ? | ? | ? | **no** |\n") && !is_whole, "{text}");
         assert!(!table(&[]).1, "nothing is not everything");
     }
 }

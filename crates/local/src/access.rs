@@ -51,7 +51,8 @@ impl<'a> Access<'a> {
             config,
             "Host *\n    User root\n    IdentityFile {key}\n    IdentitiesOnly yes\n    \
              UserKnownHostsFile {known}\n    GlobalKnownHostsFile /dev/null\n    \
-             StrictHostKeyChecking yes\n    UpdateHostKeys no\n    LogLevel ERROR\n"
+             StrictHostKeyChecking yes\n    UpdateHostKeys no\n    LogLevel ERROR\n    \
+             ServerAliveInterval 15\n"
         );
         Ok(fs_err::write(self.config(), config)?)
     }

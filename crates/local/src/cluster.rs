@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use std::ops::Deref;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use package::durable;
+use package::{Cancel, durable};
 
 use crate::access::Access;
 use crate::error::LocalError;
@@ -123,6 +123,15 @@ impl Cluster {
         Self::remove(&self.machine, self.name(), &Job::default())
     }
 
+    /// The same cluster, whose hosts are waited for only until somebody raises `cancel`.
+    #[must_use]
+    pub fn until(mut self, cancel: &Cancel) -> Self {
+        for host in &mut self.hosts {
+            host.cancel = cancel.clone();
+        }
+        self
+    }
+
     /// The same cluster, removed when it is dropped: for tests.
     pub fn guard(self) -> Guard {
         Guard(self)
@@ -131,6 +140,11 @@ impl Cluster {
     /// Its name.
     pub fn name(&self) -> &str {
         self.record.name.as_str()
+    }
+
+    /// Whether all of it was made; if not, `up` is still at it or was killed.
+    pub fn is_made(&self) -> bool {
+        self.record.is_made
     }
 
     /// Its network, in which the machine has the first address.
@@ -281,8 +295,8 @@ fn reserve(
         });
     }
     let (program, fsync, disk) = (options.program.clone(), options.fsync, options.disk);
-    let record =
-        ClusterRecord { id: new_id()?, name, subnet, fsync, disk, program, hosts: records };
+    let (id, is_made, hosts) = (new_id()?, false, records);
+    let record = ClusterRecord { id, is_made, name, subnet, fsync, disk, program, hosts };
     settings::prepare(machine)?;
     durable::create_folders(&machine.cluster_run(&record.name))?;
     record::write(&machine.cluster(&record.name).join("cluster.json"), &record)?;
@@ -295,7 +309,7 @@ fn new_id() -> Result<String, LocalError> {
 
 /// Makes what a record says.
 fn make(machine: &Machine, record: &ClusterRecord, job: &Job<'_>) -> Result<Cluster, LocalError> {
-    let cluster = Cluster::of(machine, record.clone())?;
+    let mut cluster = Cluster::of(machine, record.clone())?.until(job.cancel);
     cgroup::create_for(machine, &record.name)?;
     network::create_switch(&record.name, record.subnet)?;
     let folder = machine.cluster(&record.name);
@@ -315,24 +329,31 @@ fn make(machine: &Machine, record: &ClusterRecord, job: &Job<'_>) -> Result<Clus
             host.start()?;
         }
         for host in hosts {
-            job.cancel.check()?;
             host.wait_booted(BOOT_MAX)?;
             done += 1;
             let total = cluster.hosts.len();
             job.observer.event(&Event::Booted { host: host.name(), done, total });
         }
     }
+    let _lock = machine.lock(job)?;
+    if !is_there(machine, record)? {
+        return Err(not_up(machine, &record.name));
+    }
+    cluster.record.is_made = true;
+    record::write(&folder.join("cluster.json"), &cluster.record)?;
     Ok(cluster)
+}
+
+/// Whether a cluster is there still, and no other one of its name; whoever calls it has the lock.
+fn is_there(machine: &Machine, own: &ClusterRecord) -> Result<bool, LocalError> {
+    let path = machine.cluster(&own.name).join("cluster.json");
+    Ok(record::read::<ClusterRecord>(&path)?.is_some_and(|found| found.id == own.id))
 }
 
 /// Removes a cluster that could not be made, unless somebody else did and there is another one by now.
 fn tear_down_own(machine: &Machine, own: &ClusterRecord) -> Result<(), LocalError> {
     let _lock = machine.lock(&Job::default())?;
-    let path = machine.cluster(&own.name).join("cluster.json");
-    match record::read::<ClusterRecord>(&path)? {
-        Some(found) if found.id == own.id => tear_down(machine, &own.name),
-        _ => Ok(()),
-    }
+    if is_there(machine, own)? { tear_down(machine, &own.name) } else { Ok(()) }
 }
 
 /// Removes all that there may be of a cluster; whoever calls it has the lock.

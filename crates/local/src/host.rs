@@ -77,6 +77,8 @@ pub struct Host {
     run: Utf8PathBuf,
     /// The folder of the cluster.
     access: Utf8PathBuf,
+    /// Ends what waits for it.
+    pub(crate) cancel: Cancel,
 }
 
 impl Host {
@@ -100,7 +102,7 @@ impl Host {
             cgroup: cgroup::of_cluster(machine, &cluster.name)?.join(record.name.as_str()),
         };
         let (cluster, record, disk) = (cluster.name.clone(), record.clone(), cluster.disk);
-        Ok(Self { cluster, record, boot, disk, folder, run, access })
+        Ok(Self { cluster, record, boot, disk, folder, run, access, cancel: Cancel::new() })
     }
 
     /// Makes the disk of the host and writes on it who the host is; returns its line of `known_hosts`.
@@ -202,6 +204,7 @@ impl Host {
         let mut command = Command::new("setsid");
         command.args(["--fork", "--", self.boot.program.as_str(), "local", "supervise"]);
         command.arg(self.run.join("boot.json")).current_dir("/");
+        // Half a start is no use to anybody, and it is short: nothing ends it.
         let mut child = tool::start(command.stdout(Stdio::piped()).stderr(log))?;
         tool::wait(&command, &mut child, START_MAX, &Cancel::new())?;
         // Every step of the supervisor up to that word has a limit; its end closes the pipe.
@@ -228,8 +231,8 @@ impl Host {
     /// Asks it to power off, and waits until it is off.
     pub fn stop(&self) -> Result<(), LocalError> {
         self.isolate("poweroff.target")?;
-        let is_off = || Ok::<_, LocalError>(self.power() == Power::Off);
-        self.in_time(STOP_MAX, "is still on", tool::until(STOP_MAX, is_off)?)
+        let is_off = || Ok(self.power() == Power::Off);
+        self.in_time(STOP_MAX, "is still on", self.until(STOP_MAX, is_off)?)
     }
 
     /// Asks it to boot again, and waits until the new boot begins.
@@ -240,7 +243,7 @@ impl Host {
             Power::Off if self.boots() <= boots => Err(LocalError::Off(self.name().to_owned())),
             _ => Ok(self.boots() > boots),
         };
-        self.in_time(STOP_MAX, "did not boot again", tool::until(STOP_MAX, is_new)?)
+        self.in_time(STOP_MAX, "did not boot again", self.until(STOP_MAX, is_new)?)
     }
 
     /// Waits until it has booted: systemd says `running`, or `degraded` if a unit failed.
@@ -252,7 +255,7 @@ impl Host {
     pub fn wait_boots(&self, count: u32, limit: Duration) -> Result<(), LocalError> {
         let started = Instant::now();
         let mut last = None;
-        let booted = tool::until(limit, || {
+        let booted = self.until(limit, || {
             if self.power() == Power::Off {
                 let host = self.name().to_owned();
                 return Err(LocalError::NotStarted { host, log: self.console() });
@@ -278,7 +281,7 @@ impl Host {
         limit: Duration,
         command: &[impl AsRef<OsStr>],
     ) -> Result<Output, LocalError> {
-        Ok(tool::outcome(&mut self.command(command)?, limit, &Cancel::new())?)
+        Ok(tool::outcome(&mut self.command(command)?, limit, &self.cancel)?)
     }
 
     /// Runs a program in it and returns what it wrote; that it fails is an error.
@@ -379,7 +382,19 @@ impl Host {
         if !self.run.exists() {
             return Err(LocalError::NotWhole(self.cluster.to_string()));
         }
-        Ok(Lock::take(&self.run.join("lock"), &Cancel::new(), &|| ())?)
+        Ok(Lock::take(&self.run.join("lock"), &self.cancel, &|| ())?)
+    }
+
+    /// Waits for something, unless it is told to stop.
+    fn until(
+        &self,
+        limit: Duration,
+        mut condition: impl FnMut() -> Result<bool, LocalError>,
+    ) -> Result<bool, LocalError> {
+        tool::until(limit, || {
+            self.cancel.check()?;
+            condition()
+        })
     }
 
     fn supervisor_log(&self) -> String {

@@ -84,6 +84,9 @@ pub(crate) struct ClusterRecord {
     /// Tells it from a later one of the same name; programs that made clusters before did not write it.
     #[serde(default)]
     pub(crate) id: String,
+    /// Whether all of it was made; the same programs did not say.
+    #[serde(default = "yes")]
+    pub(crate) is_made: bool,
     pub(crate) name: ClusterName,
     pub(crate) subnet: Subnet,
     pub(crate) fsync: bool,
@@ -92,6 +95,10 @@ pub(crate) struct ClusterRecord {
     /// The program whose `local supervise` runs [`crate::supervise`].
     pub(crate) program: Utf8PathBuf,
     pub(crate) hosts: Vec<HostRecord>,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// One of its hosts.

@@ -119,11 +119,30 @@ late_values: [exhibitor_address]
     ");
 }
 
-#[test]
-fn the_example_distribution_says_what_its_hosts_must_be() {
+/// The example distribution, and a configuration that it takes.
+fn atoll() -> (World, String) {
     let tree = camino::Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/atoll");
     let world = World::with(config::Definition::load(&tree).unwrap());
-    let config = BASE.replace("exhibitor_storage_backend: static\n", "");
+    (world, BASE.replace("exhibitor_storage_backend: static\n", ""))
+}
+
+#[test]
+fn the_example_distribution_refuses_what_cannot_work() {
+    let (world, config) = atoll();
+    for address in ["127.0.0.1", "0.0.0.0"] {
+        let said = world.said(&config.replace("192.0.2.11", address));
+        assert!(said.contains("no other host reaches a master at"), "{address}: {said}");
+    }
+    for port in [22, 2379] {
+        let said = world.said(&format!("{config}router_port: {port}\n"));
+        assert!(said.contains(&format!("`{port}` is the port of SSH or of another")), "{said}");
+    }
+    world.good(&format!("{config}router_port: 8080\n"));
+}
+
+#[test]
+fn the_example_distribution_says_what_its_hosts_must_be() {
+    let (world, config) = atoll();
     let made = world.definition.preflight(&world.good(&config));
     let made = made.unwrap_or_else(|found| panic!("{}", show(&found))).unwrap();
     let lines = made.checks.iter().map(|one| {

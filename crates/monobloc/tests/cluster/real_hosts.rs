@@ -2,6 +2,7 @@
 
 mod faults;
 mod order;
+mod quorum;
 mod walk;
 
 use faults::Change::{Install, Upgrade};

@@ -31,6 +31,8 @@ pub(crate) struct Published {
 
 pub(crate) struct Site {
     cluster: Guard,
+    /// What is installed; the scripts are named after it.
+    distribution: &'static str,
     /// Trees and the files that are made of them.
     folder: tempfile::TempDir,
     pub(crate) gate: Gate,
@@ -54,6 +56,14 @@ impl Site {
     }
 
     pub(crate) fn with(options: &Options) -> Self {
+        let mut site = Self::bare(options, "dcos");
+        site.publish("1", None);
+        site.start_server();
+        site
+    }
+
+    /// A cluster for which nothing is published yet.
+    pub(crate) fn bare(options: &Options, distribution: &'static str) -> Self {
         let machine = Machine::default();
         for host in &options.hosts {
             Image::ensure(&machine, host.image, &Job::default()).unwrap();
@@ -67,10 +77,7 @@ impl Site {
         let gate = Gate::new(SocketAddr::from((cluster.machine_address(), PORT)));
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let (server, published) = (Mutex::default(), BTreeMap::new());
-        let mut site = Self { cluster, folder, gate, server, published };
-        site.publish("1", None);
-        site.start_server();
-        site
+        Self { cluster, distribution, folder, gate, server, published }
     }
 
     pub(crate) fn host(&self, name: &str) -> &Host {
@@ -97,7 +104,17 @@ impl Site {
     }
 
     fn publish_as(&mut self, version: &str, from: Option<&str>, is_ill: bool) {
-        tree::write(&self.path("tree"), version, is_ill);
+        tree::write(&self.tree(), version, is_ill);
+        self.publish_tree(version, from);
+    }
+
+    /// Where trees are built.
+    pub(crate) fn tree(&self) -> Utf8PathBuf {
+        Utf8Path::from_path(self.folder.path()).unwrap().join("tree")
+    }
+
+    /// Builds the tree that is there, whose version this is, and publishes it.
+    pub(crate) fn publish_tree(&mut self, version: &str, from: Option<&str>) {
         self.monobloc(&["build", "tree", "-o", "one.sh"]);
         let config = self.cluster.config().unwrap();
         let mut words = vec!["configure", "--tree", "one.sh", "--config", config.as_str()];
@@ -110,14 +127,9 @@ impl Site {
         self.published.insert(version.to_owned(), published);
     }
 
-    fn path(&self, path: &str) -> Utf8PathBuf {
-        Utf8Path::from_path(self.folder.path()).unwrap().join(path)
-    }
-
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.args(words).current_dir(self.folder.path());
-        command.env("XDG_CACHE_HOME", self.path("cache"));
         command.env("MONOBLOC_PROGRAM", host_program());
         command
     }
@@ -145,22 +157,16 @@ impl Site {
 
     /// Runs the install script on a host, as somebody at its console would.
     pub(crate) fn begin_install(&self, host: &Host) -> Run {
-        let role = host.role().unwrap().as_str();
-        begin(
-            host,
-            &format!(
-                "curl -fsSO http://machine:{PORT}/dcos_install.sh && exec sh dcos_install.sh {role}"
-            ),
-        )
+        let (script, role) = (format!("{}_install.sh", self.distribution), host.role().unwrap());
+        let url = format!("http://machine:{PORT}/{script}");
+        begin(host, &format!("curl -fsSO {url} && exec sh {script} {}", role.as_str()))
     }
 
     /// Runs the script on a host that upgrades it to a version.
     pub(crate) fn begin_upgrade(&self, host: &Host, version: &str) -> Run {
         let url = self.published[version].upgrade.as_ref().unwrap();
-        begin(
-            host,
-            &format!("curl -fsSo dcos_node_upgrade.sh {url} && exec sh dcos_node_upgrade.sh"),
-        )
+        let script = format!("{}_node_upgrade.sh", self.distribution);
+        begin(host, &format!("curl -fsSo {script} {url} && exec sh {script}"))
     }
 
     /// Installs hosts at once, undisturbed.
@@ -240,7 +246,7 @@ pub(crate) struct Run {
 
 /// Runs a script on a host as a unit of its own: it is frozen and killed with the host, and needs no network
 /// to go on.
-fn begin(host: &Host, script: &str) -> Run {
+pub(crate) fn begin(host: &Host, script: &str) -> Run {
     let words = ["systemd-run", "--wait", "--pipe", "--quiet", "--collect"];
     let words = [&words[..], &["--working-directory=/root", "sh", "-c", script]].concat();
     let mut command = host.command(&words).unwrap();

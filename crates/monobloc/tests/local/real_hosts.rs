@@ -5,6 +5,7 @@ mod images;
 
 use std::io::{ErrorKind, Read as _};
 use std::net::TcpStream;
+use std::os::unix::fs::symlink;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -81,6 +82,9 @@ fn hosts_boot_and_reach_each_other_and_nothing_else() {
     }
     let output = one.ssh("deploy", &["sudo", "-n", "id", "-u"]).output().unwrap();
     assert_eq!(output.stdout, b"0\n");
+    // Whoever is logged in notices that a host hangs.
+    let output = one.ssh("root", &[""; 0]).arg("-G").output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\nserveraliveinterval 15\n"));
 }
 
 #[test]
@@ -203,6 +207,13 @@ fn killed(name: &str, is_the_moment: impl Fn(&str) -> bool) {
         drop(std::process::Command::new("kill").args(["-9", process]).output().unwrap());
     }
     assert_ne!(traces::of_cluster(name), [""; 0]);
+    let status = show(&mut monobloc(&["status", "--name", name]));
+    let hint = format!("`monobloc local down --name {name}` removes it");
+    let words = format!("not whole  `up` is still at work, or it was interrupted; then {hint}\n");
+    assert!(status.starts_with("exit: 0\n") && status.ends_with(&words), "{status}");
+    let status = monobloc(&["status", "--name", name, "--json"]).output().unwrap();
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!((&status["made"], &status["hint"]), (&false.into(), &hint.into()));
     let again = monobloc(&["up", "--name", name]).output().unwrap();
     let message = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(message.contains(&format!("the cluster `{name}` is already up")), "{message}");
@@ -223,6 +234,56 @@ fn down_works_after_up_was_killed_before_any_host_was_on() {
 #[test]
 fn down_works_after_up_and_its_supervisors_were_killed() {
     killed("t-kill-2", |traces| traces.contains("systemd-nspawn"));
+}
+
+/// Presses Ctrl-C, and waits for the end, which is none of success.
+fn interrupt(mut child: Child) -> String {
+    let process = child.id().to_string();
+    assert!(
+        std::process::Command::new("kill").args(["-INT", &process]).status().unwrap().success()
+    );
+    eventually(|| child.try_wait().unwrap().is_some());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn the_first_interrupt_ends_an_up_that_then_leaves_nothing() {
+    clean("t-int-up");
+    let mut command = monobloc(&["up", "--name", "t-int-up", "--hosts", "2"]);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually(|| traces::of_cluster("t-int-up").join("\n").contains("/net/mb-t-int-up"));
+    let said = interrupt(child);
+    assert!(said.ends_with("error: cancelled\n"), "{said}");
+    assert_eq!(traces::of_cluster("t-int-up"), [""; 0]);
+}
+
+#[test]
+fn the_first_interrupt_ends_a_wait_for_hosts_that_do_not_boot() {
+    let cluster = up("t-int-boot", bookworm(1));
+    let host = cluster.host("h1").unwrap();
+    let unit = "[Service]\nType=oneshot\nExecStart=sleep infinity\n";
+    let units = host.root().join("etc/systemd/system");
+    fs_err::write(units.join("slow.service"), unit).unwrap();
+    fs_err::create_dir_all(units.join("multi-user.target.wants")).unwrap();
+    symlink("../slow.service", units.join("multi-user.target.wants/slow.service")).unwrap();
+    let is_booting = || {
+        let asked = host.exec(&["systemctl", "is-active", "slow"]);
+        asked.is_ok_and(|output| output.stdout == b"activating\n")
+    };
+    let run = |words: &[&str]| {
+        let mut command = monobloc(words);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    host.kill().unwrap();
+    let start = run(&["start", "--name", "t-int-boot", "h1"]);
+    eventually(is_booting);
+    assert_eq!(interrupt(start), "error: cancelled\n");
+    let reboot = run(&["reboot", "--name", "t-int-boot", "h1"]);
+    eventually(|| host.boots() == 3 && is_booting());
+    assert_eq!(interrupt(reboot), "error: cancelled\n");
+    assert_eq!(host.power(), Power::On);
 }
 
 #[test]
@@ -311,7 +372,7 @@ fn the_commands_say_what_they_did() {
     h1 is off
     h2 is off
     ");
-    assert_snapshot!(show(&mut monobloc(&["start", "--name", name, "h2"])), @"
+    assert_snapshot!(show(&mut monobloc(&["start", "--name", name, "h2", "h2"])), @"
     exit: 0
     h2 is up
     ");
@@ -328,6 +389,7 @@ fn the_commands_say_what_they_did() {
     let output = monobloc(&["status", "--name", name, "--json"]).output().unwrap();
     let status: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(status["schema"], "monobloc.local.status/1");
+    assert_eq!((&status["made"], &status["hint"]), (&true.into(), &Value::Null));
     assert_eq!(status["hosts"][0]["power"], "off");
     assert_eq!(status["hosts"][1]["boots"], 3);
     let output = monobloc(&["start", "--name", name, "--json", "h1"]).output().unwrap();

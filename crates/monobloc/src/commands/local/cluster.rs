@@ -143,10 +143,16 @@ pub(super) fn down(call: &Call<'_>, arguments: &DownArgs) -> Result<Outcome, Fai
 
 fn show(call: &Call<'_>, cluster: &Cluster) -> Result<Outcome, Failure> {
     let hosts: Vec<Status> = cluster.hosts().iter().map(local::Host::status).collect();
+    call.job.cancel.check().map_err(|cancelled| failure(&cancelled.into()))?;
+    let name = cluster.name();
+    let hint =
+        (!cluster.is_made()).then(|| format!("`monobloc local down --name {name}` removes it"));
     if call.output.is_json() {
         call.output.json(&json!({
             "schema": "monobloc.local.status/1",
-            "name": cluster.name(),
+            "name": name,
+            "made": cluster.is_made(),
+            "hint": hint,
             "subnet": cluster.subnet(),
             "ssh_config": cluster.ssh_config(),
             "ssh_key": cluster.ssh_key(),
@@ -176,5 +182,9 @@ fn show(call: &Call<'_>, cluster: &Cluster) -> Result<Outcome, Failure> {
         call.output.line(&format!("config     {config}"))?;
     }
     call.output.line(&format!("inventory  {}", cluster.inventory()))?;
+    if let Some(hint) = hint {
+        let line = format!("not whole  `up` is still at work, or it was interrupted; then {hint}");
+        call.output.line(&line)?;
+    }
     Ok(Outcome::Done)
 }

@@ -136,8 +136,14 @@ pub(super) fn each(
     steps: &[Step<'_>],
 ) -> Result<Outcome, Failure> {
     let cluster = call.open(&arguments.which)?;
-    let hosts = arguments.hosts.iter().map(|name| cluster.host(name));
-    let hosts: Vec<&Host> = hosts.collect::<Result<_, _>>().map_err(|error| failure(&error))?;
+    let mut hosts: Vec<&Host> = Vec::new();
+    for name in &arguments.hosts {
+        let host = cluster.host(name).map_err(|error| failure(&error))?;
+        // Who is named twice is meant once.
+        if hosts.iter().all(|known| known.name() != host.name()) {
+            hosts.push(host);
+        }
+    }
     for step in steps {
         for host in &hosts {
             step(host).map_err(|error| failure(&error))?;

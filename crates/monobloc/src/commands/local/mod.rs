@@ -89,7 +89,8 @@ struct Call<'a> {
 
 impl Call<'_> {
     fn open(&self, which: &Which) -> Result<Cluster, Failure> {
-        Cluster::open(&self.machine, &which.name).map_err(|error| failure(&error))
+        let cluster = Cluster::open(&self.machine, &which.name).map_err(|error| failure(&error))?;
+        Ok(cluster.until(self.job.cancel))
     }
 }
 

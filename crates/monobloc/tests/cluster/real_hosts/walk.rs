@@ -4,7 +4,7 @@
 
 use camino::{Utf8Path, Utf8PathBuf};
 use local::{Host, Options, Suite};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::site::{self, Run, Site};
 use crate::snapshot::{self, Snapshot};
@@ -55,9 +55,7 @@ const STEPS: [&str; 6] =
 /// How far a release came, as `cargo xtask matrix` reads it.
 struct Progress {
     file: Option<Utf8PathBuf>,
-    system: String,
-    systemd: String,
-    glibc: String,
+    noted: Value,
     passed: Vec<&'static str>,
 }
 
@@ -66,19 +64,25 @@ impl Progress {
         Utf8Path::new(env!("CARGO_TARGET_TMPDIR")).join("matrix")
     }
 
-    /// Nothing has passed yet on this host.
-    fn begin(host: &Host, folder: Option<Utf8PathBuf>) -> Self {
-        let said = |script| host.run(&["sh", "-c", script]).unwrap().trim().to_owned();
-        let number = Suite::ALL.iter().position(|suite| *suite == host.image()).unwrap();
-        let progress = Self {
-            file: folder.map(|folder| folder.join(format!("{number}-{}.json", host.image()))),
-            system: said(". /etc/os-release; echo \"$PRETTY_NAME\""),
-            systemd: said("systemctl --version | awk 'NR == 1 { print $2 }'"),
-            glibc: said("ldd --version | awk 'NR == 1 { print $NF }'"),
-            passed: Vec::new(),
-        };
+    /// Nothing has passed yet, and not even a host is there.
+    fn begin(release: Suite, folder: Option<Utf8PathBuf>) -> Self {
+        let number = Suite::ALL.iter().position(|suite| *suite == release).unwrap();
+        let file = folder.map(|folder| folder.join(format!("{number}-{release}.json")));
+        let progress = Self { file, noted: json!({ "steps": STEPS }), passed: Vec::new() };
         progress.write();
         progress
+    }
+
+    /// What is on a host of the release.
+    fn meet(&mut self, host: &Host) {
+        for (what, script) in [
+            ("system", ". /etc/os-release; echo \"$PRETTY_NAME\""),
+            ("systemd", "systemctl --version | awk 'NR == 1 { print $2 }'"),
+            ("glibc", "ldd --version | awk 'NR == 1 { print $NF }'"),
+        ] {
+            self.noted[what] = host.run(&["sh", "-c", script]).unwrap().trim().into();
+        }
+        self.write();
     }
 
     fn passed(&mut self, step: &'static str) {
@@ -90,20 +94,19 @@ impl Progress {
     fn write(&self) {
         let Some(file) = &self.file else { return };
         fs_err::create_dir_all(file.parent().unwrap()).unwrap();
-        let Self { system, systemd, glibc, passed, .. } = self;
-        let text = json!({
-            "system": system, "systemd": systemd, "glibc": glibc, "steps": STEPS, "passed": passed
-        });
-        fs_err::write(file, text.to_string()).unwrap();
+        let mut noted = self.noted.clone();
+        noted["passed"] = json!(self.passed);
+        fs_err::write(file, noted.to_string()).unwrap();
     }
 }
 
 /// Goes the whole way with a master and an agent, and notes in the folder `record` how far they came.
 fn whole_way(release: Suite, name: &str, record: Option<Utf8PathBuf>) {
+    let mut progress = Progress::begin(release, record);
     let hosts = site::hosts(release, 1, 1);
     let mut site = Site::with(&Options::new(name, hosts, site::program()));
     let before: Vec<Snapshot> = site.hosts().iter().map(snapshot::of).collect();
-    let mut progress = Progress::begin(site.host("m1"), record);
+    progress.meet(site.host("m1"));
     site.install(&["m1", "a1"]);
     assert_all(&site, "1", 1);
     progress.passed("install");
@@ -155,6 +158,16 @@ fn assert_all(site: &Site, version: &str, generation: u64) {
 /// Runs the script that upgrades on every host.
 fn upgrade(site: &Site, version: &str) -> Vec<Run> {
     site.hosts().iter().map(|host| site.begin_upgrade(host, version)).collect()
+}
+
+#[test]
+fn a_release_is_noted_before_anything_can_fail() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = Utf8Path::from_path(folder.path()).unwrap();
+    Progress::begin(Suite::Trixie, Some(record.to_owned()));
+    let noted = fs_err::read(record.join("2-trixie.json")).unwrap();
+    let noted: Value = serde_json::from_slice(&noted).unwrap();
+    assert_eq!(noted, json!({ "steps": STEPS, "passed": [] }));
 }
 
 #[test]
