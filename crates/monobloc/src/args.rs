@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    artifact, build, compat, completions, config, configure, host, keys, local, package, serve,
+    artifact, build, compat, completions, config, configure, fleet, host, keys, local, package,
+    serve,
 };
 
 /// A tree of components becomes one signed file that every host of a cluster runs
@@ -31,6 +32,20 @@ pub(crate) enum Command {
     Config(config::ConfigCommand),
     Configure(configure::ConfigureArgs),
     Serve(serve::ServeArgs),
+    Plan(fleet::plan::PlanArgs),
+    Apply(fleet::plan::ApplyArgs),
+    Preflight(fleet::look::PreflightArgs),
+    Deploy(fleet::install::DeployArgs),
+    Postflight(fleet::look::PostflightArgs),
+    Upgrade(fleet::install::UpgradeArgs),
+    Rollback(fleet::undo::RollbackArgs),
+    Status(fleet::look::StatusArgs),
+    Audit(fleet::audit::AuditArgs),
+    Uninstall(fleet::undo::UninstallArgs),
+    Resume(fleet::runs::ResumeArgs),
+    Logs(fleet::runs::LogsArgs),
+    Export(fleet::runs::ExportArgs),
+    Simulate(fleet::simulate::SimulateArgs),
     Host(host::HostArgs),
     Local(local::LocalArgs),
     Completions(completions::CompletionsArgs),

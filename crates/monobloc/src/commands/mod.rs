@@ -7,6 +7,7 @@ pub(crate) mod compat;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod configure;
+pub(crate) mod fleet;
 pub(crate) mod host;
 pub(crate) mod keys;
 pub(crate) mod local;
@@ -68,6 +69,20 @@ pub(crate) fn run(context: &Context) -> ExitCode {
         Command::Config(command) => config::run(context, command, &output),
         Command::Configure(arguments) => configure::run(context, arguments, &output),
         Command::Serve(arguments) => serve::run(context, arguments, &output),
+        Command::Plan(arguments) => fleet::plan::plan(context, arguments, &output),
+        Command::Apply(arguments) => fleet::plan::apply(context, arguments, &output),
+        Command::Preflight(arguments) => fleet::look::preflight(context, arguments, &output),
+        Command::Deploy(arguments) => fleet::install::deploy(context, arguments, &output),
+        Command::Postflight(arguments) => fleet::look::postflight(context, arguments, &output),
+        Command::Upgrade(arguments) => fleet::install::upgrade(context, arguments, &output),
+        Command::Rollback(arguments) => fleet::undo::rollback(context, arguments, &output),
+        Command::Status(arguments) => fleet::look::status(context, arguments, &output),
+        Command::Audit(arguments) => fleet::audit::run(context, arguments, &output),
+        Command::Uninstall(arguments) => fleet::undo::uninstall(context, arguments, &output),
+        Command::Resume(arguments) => fleet::runs::resume(context, arguments, &output),
+        Command::Logs(arguments) => fleet::runs::logs(arguments, &output),
+        Command::Export(arguments) => fleet::runs::export(arguments, &output),
+        Command::Simulate(arguments) => fleet::simulate::run(context, arguments, &output),
         Command::Host(arguments) => host::run(context, arguments, &output),
         Command::Local(arguments) => local::run(context, arguments, &output),
         Command::Completions(arguments) => completions::run(arguments, &output),

@@ -4,6 +4,7 @@
 mod access;
 pub(crate) mod config;
 mod diagnostic;
+pub(crate) mod fleet;
 mod host;
 mod local;
 mod progress;
@@ -20,6 +21,7 @@ use serde_json::Value;
 use crate::failure::Failure;
 
 pub(crate) use access::AccessLines;
+pub(crate) use fleet::FleetProgress;
 pub(crate) use host::HostProgress;
 pub(crate) use local::LocalProgress;
 pub(crate) use progress::Progress;
@@ -126,6 +128,15 @@ fn written(result: io::Result<()>) -> Result<(), Failure> {
 
 fn talk(style: Style, label: &str, message: &str) {
     drop(writeln!(anstream::stderr(), "{style}{label}:{style:#} {message}"));
+}
+
+/// What somebody types when asked; `None`: nobody can.
+pub(crate) fn ask(question: &str) -> Option<String> {
+    let mut stderr = anstream::stderr();
+    write!(stderr, "{question}").and_then(|()| stderr.flush()).ok()?;
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).ok()?;
+    Some(answer)
 }
 
 /// A line that somebody else wrote, without what would move the cursor or change colours.

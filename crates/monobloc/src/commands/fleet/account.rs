@@ -1,0 +1,100 @@
+//! What became of a run: failures by cause, then everybody in sum.
+
+use fleet::journal::{Cause, HostRow, Journal};
+use fleet::run::{End, Finished, RunId};
+use serde_json::{Value, json};
+
+use crate::failure::{Failure, Outcome};
+use crate::render::fleet::{counted, some, stopped, words};
+use crate::render::{Output, plain};
+
+/// Tells what became of a run, and whether that is what was asked for.
+pub(super) fn tell(
+    finished: &Finished,
+    run: &RunId,
+    operation: &str,
+    output: &Output,
+) -> Result<Outcome, Failure> {
+    let Finished { end, counts, journal } = finished;
+    let failures = journal.failures(run)?;
+    if output.is_json() {
+        output.json(&json!({
+            "schema": format!("monobloc.{operation}/1"),
+            "run": run,
+            "end": end_name(end),
+            "stopped": match end { End::Stopped(why) => Some(stopped(why)), _ => None },
+            "counts": counts,
+            "hosts": hosts(journal, run)?,
+            "failures": failures,
+        }))?;
+    } else {
+        causes(&failures, output)?;
+        let counted = counted(counts);
+        output.line(&match end {
+            End::Done => format!("{operation}: {counted}"),
+            End::Stopped(why) => format!("{operation} stopped, {}: {counted}", stopped(why)),
+            End::Paused => format!("{operation} is paused: {counted}"),
+            End::Interrupted => format!("{operation} was interrupted: {counted}"),
+        })?;
+        output.hint(match end {
+            End::Paused | End::Interrupted => Some("`monobloc resume` goes on"),
+            End::Stopped(_) | End::Done if !failures.is_empty() => Some(
+                "`monobloc logs HOST` shows all that a host said; what is mended can be run again",
+            ),
+            End::Stopped(_) | End::Done => None,
+        });
+    }
+    let is_well = *end == End::Done && failures.is_empty();
+    Ok(if is_well { Outcome::Done } else { Outcome::Failed })
+}
+
+/// Failures, the one with the most hosts first.
+pub(super) fn causes(failures: &[Cause], output: &Output) -> Result<(), Failure> {
+    for Cause { during, kind, causes, findings, remedy, hosts, .. } in failures {
+        output.line(&format!(
+            "{}: {during}: {kind}: {}",
+            some(hosts),
+            plain(&causes.join(": "))
+        ))?;
+        for finding in findings {
+            output.line(&format!("    {}: {}", finding.name, plain(&finding.found)))?;
+            if let Some(fix) = &finding.fix {
+                output.line(&format!("        {}", plain(fix)))?;
+            }
+        }
+        if let Some(remedy) = remedy {
+            output.line(&format!("    {}", plain(remedy)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Every host of a run, for programs.
+pub(super) fn hosts(journal: &Journal, run: &RunId) -> Result<Vec<Value>, Failure> {
+    let rows = journal.hosts(run)?;
+    let document = |row: HostRow| {
+        let HostRow { name, role, state, doing, before, live, changed, .. } = row;
+        json!({
+            "name": name,
+            "role": role,
+            "state": state.name(),
+            "words": words(&state),
+            "doing": doing,
+            "before": before,
+            "live": live,
+            "changed": changed,
+            "trouble": state.trouble(),
+        })
+    };
+    Ok(rows.into_iter().map(document).collect())
+}
+
+/// How a run ended, for programs.
+pub(super) fn end_name(end: &End) -> &'static str {
+    match end {
+        End::Done => "done",
+        End::Stopped(_) => "stopped",
+        End::Paused => "paused",
+        End::Interrupted => "interrupted",
+    }
+}

@@ -1,0 +1,210 @@
+//! `monobloc deploy`, `monobloc upgrade`: hosts become what was configured.
+
+use std::collections::BTreeSet;
+
+use fleet::run::{Group, Operation, PauseAfter, RunSpec, Size, Waves};
+use host::wire::Wanted;
+use package::id::RoleName;
+
+use super::cluster::Opened;
+use super::way::{new_id, parse_size, target};
+use super::{ClusterArgs, WayArgs, account};
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+use crate::render::Output;
+
+/// Install what was configured on hosts that have nothing yet
+///
+/// Looks at every host, gets everything there and verifies it, and then makes it live: masters, then all
+/// others. Hosts that have it already are left alone, so new hosts are added by running it again. Hosts on
+/// which something else is live are for `upgrade`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  monobloc deploy                                  hosts are in the lists of genconf/config.yaml
+  monobloc deploy --inventory hosts.yaml           hosts are in a file
+  monobloc deploy --role slave --push              only agents, and send them the bundle
+  monobloc plan deploy                             what it would do")]
+pub(crate) struct DeployArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    waves: WaveArgs,
+    #[command(flatten)]
+    way: WayArgs,
+}
+
+/// Make hosts what was configured, some at a time
+///
+/// Everything is fetched and verified on all hosts while they go on as they are. Then masters switch, one at
+/// a time, and the cluster must be well before and after each; then the first agents; then the others, a
+/// part at a time. A wave that fails is rolled back on all of its hosts, and the upgrade stops.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  monobloc upgrade
+  monobloc upgrade --canaries 5 --batch 20% --max-failures 2%
+  monobloc upgrade --pause-after canaries          and `monobloc resume` to go on
+  monobloc plan upgrade --save plan.json           then `monobloc apply plan.json`")]
+pub(crate) struct UpgradeArgs {
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    waves: WaveArgs,
+    #[command(flatten)]
+    way: WayArgs,
+
+    /// Upgrade hosts even if what they have fails its checks
+    #[arg(long)]
+    skip_checks: bool,
+
+    /// Take what is older than what hosts have
+    #[arg(long)]
+    allow_older: bool,
+}
+
+/// How many at a time, and when it is enough.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "How many at a time")]
+pub(crate) struct WaveArgs {
+    /// How many agents go first
+    #[arg(long, value_name = "COUNT|PERCENT%", value_parser = parse_size)]
+    canaries: Option<Size>,
+
+    /// How many agents go at once after that
+    #[arg(long, value_name = "COUNT|PERCENT%", value_parser = parse_size)]
+    batch: Option<Size>,
+
+    /// How many hosts may fail or be out of reach before it stops by itself
+    #[arg(long, value_name = "COUNT|PERCENT%", value_parser = parse_size, default_value = "10%")]
+    pub(super) max_failures: Size,
+
+    /// Wait for `monobloc resume` after this: `stage`, `masters`, `canaries`, `each`, or the number of a wave
+    #[arg(long, value_name = "WHEN", value_parser = parse_pause)]
+    pause_after: Vec<PauseAfter>,
+
+    /// Do not look at what hosts are before they change
+    #[arg(long)]
+    disable_preflight: bool,
+}
+
+impl WaveArgs {
+    /// The waves that were asked for: an upgrade is careful, a deployment has nobody to be careful with.
+    pub(super) fn waves(&self, operation: Operation) -> Waves {
+        let careful = Waves::careful();
+        let (canaries, batch) = match operation {
+            Operation::Upgrade => (careful.canaries, careful.batch),
+            _ => (Size::Count(0), Size::Percent(100)),
+        };
+        Waves {
+            canaries: self.canaries.unwrap_or(canaries),
+            batch: self.batch.unwrap_or(batch),
+            pause_after: self.pause_after.clone(),
+            ..careful
+        }
+    }
+}
+
+/// What is installed, and how.
+pub(super) struct Install<'a> {
+    pub(super) operation: Operation,
+    pub(super) cluster: &'a ClusterArgs,
+    pub(super) waves: &'a WaveArgs,
+    pub(super) way: &'a WayArgs,
+    skip_checks: bool,
+    allow_older: bool,
+}
+
+impl DeployArgs {
+    pub(super) fn install(&self) -> Install<'_> {
+        let Self { cluster, waves, way } = self;
+        let operation = Operation::Deploy;
+        Install { operation, cluster, waves, way, skip_checks: false, allow_older: false }
+    }
+}
+
+impl UpgradeArgs {
+    pub(super) fn install(&self) -> Install<'_> {
+        let Self { cluster, waves, way, skip_checks, allow_older } = self;
+        let (skip_checks, allow_older) = (*skip_checks, *allow_older);
+        Install { operation: Operation::Upgrade, cluster, waves, way, skip_checks, allow_older }
+    }
+}
+
+impl Install<'_> {
+    /// The run that does it.
+    pub(super) fn spec(&self, opened: &Opened) -> Result<RunSpec, Failure> {
+        let kit = opened.kit(self.way.push)?;
+        let name = &opened.cluster.bundle.distribution.name;
+        let mut spec = RunSpec::new(new_id()?, name, self.operation);
+        let mut sets: Vec<BTreeSet<RoleName>> = Vec::new();
+        for host in &opened.chosen.hosts {
+            let at = sets.iter().position(|roles| *roles == host.roles);
+            let at = at.unwrap_or_else(|| {
+                sets.push(host.roles.clone());
+                sets.len() - 1
+            });
+            spec.hosts.push(target(host, Some(at)));
+        }
+        // Masters that are left alone are asked how the cluster is.
+        let others = opened.inventory.hosts.iter();
+        for host in others.filter(|host| opened.chosen.host(&host.name).is_none()) {
+            let target = target(host, None);
+            if target.group == Group::Master {
+                spec.hosts.push(fleet::run::Target { group: Group::Witness, ..target });
+            }
+        }
+        spec.wanted = sets.iter().filter_map(|roles| self.wanted(&kit, roles)).collect();
+        spec.budget = self.waves.max_failures;
+        Ok(spec.installing(self.way.push, self.waves.waves(self.operation)))
+    }
+
+    fn wanted(
+        &self,
+        kit: &fleet::transport::kit::Kit,
+        roles: &BTreeSet<RoleName>,
+    ) -> Option<Wanted> {
+        let supply = kit.bundle.as_ref()?;
+        Some(Wanted {
+            upgrade: self.operation == Operation::Upgrade,
+            allow_older: self.allow_older,
+            skip_checks: self.skip_checks,
+            disable_preflight: self.waves.disable_preflight || self.way.folders.is_some(),
+            ..supply.wanted(roles)
+        })
+    }
+}
+
+pub(crate) fn deploy(
+    context: &Context,
+    arguments: &DeployArgs,
+    output: &Output,
+) -> Result<Outcome, Failure> {
+    run(context, &arguments.install(), output)
+}
+
+pub(crate) fn upgrade(
+    context: &Context,
+    arguments: &UpgradeArgs,
+    output: &Output,
+) -> Result<Outcome, Failure> {
+    run(context, &arguments.install(), output)
+}
+
+fn run(context: &Context, install: &Install<'_>, output: &Output) -> Result<Outcome, Failure> {
+    let opened = install.cluster.open()?;
+    let spec = install.spec(&opened)?;
+    let id = spec.id.clone();
+    let finished = install.way.execute(context, &opened, spec, output)?;
+    account::tell(&finished, &id, &install.operation.to_string(), output)
+}
+
+fn parse_pause(text: &str) -> Result<PauseAfter, String> {
+    Ok(match text {
+        "stage" => PauseAfter::Stage,
+        "masters" => PauseAfter::Masters,
+        "canaries" => PauseAfter::Canaries,
+        "each" => PauseAfter::EachWave,
+        number => PauseAfter::Wave(number.parse().map_err(|_| {
+            "expected `stage`, `masters`, `canaries`, `each`, or the number of a wave".to_owned()
+        })?),
+    })
+}

@@ -1,0 +1,16 @@
+//! Commands for all hosts of a cluster. Each makes a run of what was asked for, carries it out, and tells
+//! what became of it.
+
+mod account;
+pub(crate) mod audit;
+mod cluster;
+pub(crate) mod install;
+pub(crate) mod look;
+pub(crate) mod plan;
+pub(crate) mod runs;
+pub(crate) mod simulate;
+pub(crate) mod undo;
+mod way;
+
+pub(crate) use cluster::ClusterArgs;
+pub(crate) use way::WayArgs;

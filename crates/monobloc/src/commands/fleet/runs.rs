@@ -1,0 +1,234 @@
+//! `monobloc resume`, `monobloc logs`, and what runs did.
+
+use camino::Utf8PathBuf;
+use fleet::journal::{Journal, RunRow};
+use fleet::run::{Run, RunId};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::cluster::Opened;
+use super::undo::parse_run;
+use super::{ClusterArgs, WayArgs, account};
+use crate::context::Context;
+use crate::failure::{Failure, Outcome};
+use crate::render::fleet::words;
+use crate::render::{Output, plain, plural};
+
+/// Go on with a run that was interrupted, or is paused
+///
+/// Nothing is done twice: hosts know the steps that they did, and answer what they answered.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  monobloc resume
+  monobloc resume --abandon                  give it up: hosts stay as they are")]
+pub(crate) struct ResumeArgs {
+    /// The run [default: the one that is not at its end]
+    #[arg(value_parser = parse_run)]
+    run: Option<RunId>,
+
+    #[command(flatten)]
+    cluster: ClusterArgs,
+
+    /// Give it up, so that another one can begin; hosts stay as they are
+    #[arg(long)]
+    abandon: bool,
+
+    #[command(flatten)]
+    way: WayArgs,
+}
+
+/// Show all that a host said in a run
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  monobloc logs m1
+  monobloc logs m1 --run 20261116185209-5d0c5a31")]
+pub(crate) struct LogsArgs {
+    /// The host
+    host: String,
+
+    #[command(flatten)]
+    cluster: ClusterArgs,
+
+    /// The run [default: the last one that the host was in]
+    #[arg(long, value_parser = parse_run)]
+    run: Option<RunId>,
+}
+
+/// Write what a run did as the reference's installer did, or all of its events
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExportArgs {
+    /// The run [default: the last one]
+    #[arg(value_parser = parse_run)]
+    run: Option<RunId>,
+
+    #[command(flatten)]
+    cluster: ClusterArgs,
+
+    /// Where to [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<Utf8PathBuf>,
+}
+
+pub(crate) fn resume(
+    context: &Context,
+    arguments: &ResumeArgs,
+    output: &Output,
+) -> Result<Outcome, Failure> {
+    let opened = arguments.cluster.open()?;
+    let mut journal = WayArgs::journal(&opened)?;
+    let run = if let Some(run) = &arguments.run {
+        run.clone()
+    } else {
+        let open = journal.runs()?.into_iter().find(|run| run.ended.is_none());
+        open.map(|run| run.id).ok_or_else(|| Failure::usage("every run is at its end"))?
+    };
+    if arguments.abandon {
+        Run::abandon(&mut journal, &run, Timestamp::now())?;
+        output.line(&format!("{run} is given up; hosts stay as they are"))?;
+        return Ok(Outcome::Done);
+    }
+    let spec = journal.spec(&run)?;
+    let other = spec.wanted.iter().find(|wanted| wanted.bundle != opened.cluster.latest.bundle);
+    if let Some(wanted) = other {
+        return Err(Failure::new(format!(
+            "run {run} is about bundle {}, and {} is published by now",
+            wanted.bundle, opened.cluster.latest.bundle
+        ))
+        .hint(format!(
+            "publish that one again, or give the run up: `monobloc resume --abandon {run}`"
+        )));
+    }
+    let operation = spec.operation.to_string();
+    let resumed = Run::resume(journal, &run, |_| {}, Timestamp::now())?;
+    let finished = arguments.way.go(context, &opened, resumed, output)?;
+    account::tell(&finished, &run, &operation, output)
+}
+
+pub(crate) fn logs(arguments: &LogsArgs, output: &Output) -> Result<Outcome, Failure> {
+    let opened = arguments.cluster.open()?;
+    let journal = read(&opened)?;
+    let runs = journal.runs()?;
+    let wanted =
+        runs.iter().rev().filter(|run| arguments.run.as_ref().is_none_or(|id| *id == run.id));
+    for run in wanted {
+        let hosts = journal.hosts(&run.id)?;
+        let Some(host) = hosts.iter().find(|host| host.name == arguments.host) else { continue };
+        let lines = journal.lines(&run.id, host.host)?;
+        let steps = journal.steps(&run.id, Some(host.host))?;
+        if output.is_json() {
+            let lines: Vec<_> = lines
+                .iter()
+                .map(|line| json!({"step": line.tag, "at": line.at, "text": line.text}))
+                .collect();
+            output.json(&json!({
+                "schema": "monobloc.logs/1",
+                "run": run.id,
+                "host": host.name,
+                "state": host.state.name(),
+                "trouble": host.state.trouble(),
+                "lines": lines,
+            }))?;
+            return Ok(Outcome::Done);
+        }
+        output.line(&format!("{} {}: {}", run.operation, run.id, words(&host.state)))?;
+        for step in steps {
+            let took = step.answered.map(|at| at.duration_since(step.intended));
+            let took = took.map_or_else(
+                || "no answer".to_owned(),
+                |took| format!("{:.1} s", took.as_secs_f64()),
+            );
+            output.line(&format!("-- {} at {}, {took}", step.name, step.intended))?;
+            for line in lines.iter().filter(|line| line.tag == step.tag) {
+                output.line(&format!("   {}", plain(&line.text)))?;
+            }
+            if step.dropped > 0 {
+                let dropped = usize::try_from(step.dropped).unwrap_or(usize::MAX);
+                output.line(&format!("   ({} were not kept)", plural(dropped, "line")))?;
+            }
+        }
+        if let Some(trouble) = host.state.trouble() {
+            output.line(&format!("{}: {}", trouble.kind, plain(&trouble.causes.join(": "))))?;
+            output.hint(trouble.remedy.as_deref());
+        }
+        return Ok(Outcome::Done);
+    }
+    Err(Failure::usage(format!("no such run has a host called `{}`", arguments.host))
+        .hint("`monobloc status --runs` lists all runs"))
+}
+
+pub(crate) fn export(arguments: &ExportArgs, output: &Output) -> Result<Outcome, Failure> {
+    let opened = arguments.cluster.open()?;
+    let journal = read(&opened)?;
+    let run = last(&journal, arguments.run.as_ref())?;
+    let document = journal.export(&run.id)?;
+    match &arguments.output {
+        Some(path) => package::durable::write(path, package::json::pretty(&document).as_bytes())?,
+        None => output.json(&document)?,
+    }
+    Ok(Outcome::Done)
+}
+
+/// All runs, the last one first.
+pub(super) fn list(opened: &Opened, output: &Output) -> Result<Outcome, Failure> {
+    let runs = read(opened)?.runs()?;
+    if output.is_json() {
+        let runs: Vec<_> = runs.iter().rev().map(document).collect();
+        output.json(&json!({ "schema": "monobloc.runs/1", "runs": runs }))?;
+        return Ok(Outcome::Done);
+    }
+    for RunRow { id, operation, who, hosts, begun, ended, outcome } in runs.iter().rev() {
+        let outcome = outcome.as_deref().unwrap_or("not at its end");
+        let took = ended.map(|ended| ended.duration_since(*begun).as_secs_f64());
+        let took = took.map_or_else(String::new, |took| format!(" in {took:.0} s"));
+        let hosts = plural(*hosts, "host");
+        output.line(&format!("{id}  {operation:10} {hosts:12} {outcome}{took}, by {who}"))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// What became of every host in a run.
+pub(super) fn show(
+    opened: &Opened,
+    run: Option<&RunId>,
+    output: &Output,
+) -> Result<Outcome, Failure> {
+    let journal = read(opened)?;
+    let run = last(&journal, run)?;
+    let failures = journal.failures(&run.id)?;
+    if output.is_json() {
+        let mut shown = document(&run);
+        shown["schema"] = json!("monobloc.run/1");
+        shown["hosts"] = json!(account::hosts(&journal, &run.id)?);
+        shown["failures"] = json!(failures);
+        output.json(&shown)?;
+        return Ok(Outcome::Done);
+    }
+    let outcome = run.outcome.as_deref().unwrap_or("not at its end");
+    output.line(&format!("{} {}, {outcome}", run.operation, run.id))?;
+    for host in journal.hosts(&run.id)? {
+        let doing = host.doing.map(|doing| format!(", {doing}")).unwrap_or_default();
+        output.line(&format!("  {:16} {}{doing}", host.name, words(&host.state)))?;
+    }
+    account::causes(&failures, output)?;
+    Ok(Outcome::Done)
+}
+
+fn document(run: &RunRow) -> serde_json::Value {
+    let RunRow { id, operation, who, hosts, begun, ended, outcome } = run;
+    json!({
+        "run": id, "operation": operation, "who": who, "host_count": hosts, "begun": begun,
+        "ended": ended, "outcome": outcome,
+    })
+}
+
+fn last(journal: &Journal, run: Option<&RunId>) -> Result<RunRow, Failure> {
+    let runs = journal.runs()?;
+    let found = runs.into_iter().rev().find(|row| run.is_none_or(|run| *run == row.id));
+    found.ok_or_else(|| Failure::usage("there is no such run"))
+}
+
+fn read(opened: &Opened) -> Result<Journal, Failure> {
+    let name = &opened.cluster.bundle.distribution.name;
+    Journal::read(&opened.folder.join("runs"), name)?
+        .ok_or_else(|| Failure::usage("nothing was done to this cluster from here yet"))
+}

@@ -1,0 +1,238 @@
+//! How hosts are reached, and how a run is carried out on them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use camino::Utf8PathBuf;
+use fleet::journal::{Durability, Journal};
+use fleet::run::{Finished, Group, Run, RunError, RunId, RunSpec, Size, Target};
+use fleet::transport::local::Local;
+use fleet::transport::over_ssh::OverSsh;
+use fleet::transport::remote::Shared;
+use fleet::transport::ssh::{Ask, HostKeys, NewHost, Question, Secret, Settings, Ssh};
+use jiff::Timestamp;
+
+use super::cluster::Opened;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::render::{FleetProgress, Output};
+
+/// The password to log in with, for who cannot be asked.
+const PASSWORD: &str = "MONOBLOC_SSH_PASSWORD";
+/// The password to become root with.
+const SUDO_PASSWORD: &str = "MONOBLOC_SUDO_PASSWORD";
+/// What opens the key to log in with.
+const PASSPHRASE: &str = "MONOBLOC_SSH_PASSPHRASE";
+
+/// How hosts are reached.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "How hosts are reached")]
+pub(crate) struct WayArgs {
+    /// Write down the keys of hosts that nobody has known, without asking; a key that changed is never taken
+    #[arg(long)]
+    accept_new: bool,
+
+    /// Where the keys of hosts are written down [default: where SSH has them]
+    #[arg(long, value_name = "FILE")]
+    known_hosts: Option<Utf8PathBuf>,
+
+    /// The configuration of SSH [default: the user's and the system's]
+    #[arg(long, value_name = "FILE")]
+    ssh_config: Option<Utf8PathBuf>,
+
+    /// Send the bundle to each host over its connection, rather than let hosts fetch it
+    #[arg(long)]
+    pub(super) push: bool,
+
+    /// Hosts are folders below this one, and no service is started
+    #[arg(long, value_name = "FOLDER", conflicts_with = "push")]
+    pub(super) folders: Option<Utf8PathBuf>,
+
+    /// How many hosts are worked on at once
+    #[arg(long, value_name = "COUNT", default_value_t = 256)]
+    parallel: usize,
+
+    /// How long a step on a host may take, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    step_limit: Option<u64>,
+
+    /// Show what hosts say
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+impl WayArgs {
+    /// The journal of the cluster.
+    pub(super) fn journal(opened: &Opened) -> Result<Journal, Failure> {
+        let name = &opened.cluster.bundle.distribution.name;
+        Ok(Journal::open(&opened.folder.join("runs"), name, Durability::Full)?)
+    }
+
+    /// The limits that were asked for.
+    pub(super) fn limit(&self, mut spec: RunSpec) -> RunSpec {
+        spec.limits.parallel = self.parallel.max(1);
+        if let Some(seconds) = self.step_limit {
+            (spec.limits.stage, spec.limits.switch) = (seconds, seconds);
+        }
+        spec
+    }
+
+    /// Begins a run and carries it out.
+    pub(super) fn execute(
+        &self,
+        context: &Context,
+        opened: &Opened,
+        spec: RunSpec,
+        output: &Output,
+    ) -> Result<Finished, Failure> {
+        let journal = Self::journal(opened)?;
+        let who = context.variable("SUDO_USER").or_else(|| context.variable("USER"));
+        let run = Run::begin(journal, self.limit(spec), who.unwrap_or("unknown"), Timestamp::now());
+        self.go(context, opened, run.map_err(|error| unfinished(&error))?, output)
+    }
+
+    /// Carries a run out, or goes on with it.
+    pub(super) fn go(
+        &self,
+        context: &Context,
+        opened: &Opened,
+        run: Run,
+        output: &Output,
+    ) -> Result<Finished, Failure> {
+        let mut kit = opened.kit(self.push)?;
+        let progress = FleetProgress::new(context, output, run.spec(), self.verbose);
+        let mut watch = |event: &fleet::event::Event| progress.event(event);
+        let finished = if let Some(folders) = &self.folders {
+            if let Some(supply) = &mut kit.bundle {
+                supply.url = Some(context.absolute(&supply.serve)?.into_string());
+            }
+            let hosts =
+                Local::new(context.absolute(folders)?, context.program()?, Shared::new(kit));
+            run.go_until(Arc::new(hosts), &context.cancel, &mut watch)
+        } else {
+            let ssh = Ssh::new(self.settings(context));
+            let hosts = OverSsh::new(ssh, Shared::new(kit));
+            run.go_until(Arc::new(hosts), &context.cancel, &mut watch)
+        };
+        progress.finish();
+        Ok(finished?)
+    }
+
+    fn settings(&self, context: &Context) -> Settings {
+        let host_keys = match (self.accept_new, context.interactive) {
+            (true, _) => HostKeys::AcceptNew,
+            (false, true) => HostKeys::Ask,
+            (false, false) => HostKeys::Strict,
+        };
+        let known = |name| context.variable(name).map(str::to_owned);
+        let ask = Person {
+            is_there: context.interactive,
+            password: known(PASSWORD),
+            sudo_password: known(SUDO_PASSWORD),
+            passphrase: known(PASSPHRASE),
+            speaking: Mutex::new(()),
+        };
+        Settings {
+            config: self.ssh_config.clone(),
+            known_hosts: self.known_hosts.clone(),
+            host_keys,
+            ask: Arc::new(ask),
+            connect_limit: Duration::from_secs(20),
+            ..Settings::default()
+        }
+    }
+}
+
+/// What to do about a run that was not ended.
+fn unfinished(error: &RunError) -> Failure {
+    let hint = match error {
+        RunError::Unfinished(run) => {
+            format!(
+                "`monobloc resume` goes on with it, `monobloc resume --abandon {run}` gives it up"
+            )
+        }
+        _ => return Failure::of(error),
+    };
+    Failure::of(error).hint(hint)
+}
+
+/// A name for a new run.
+pub(super) fn new_id() -> Result<RunId, Failure> {
+    let mut chance = [0; 4];
+    fleet::random(&mut chance).map_err(|error| Failure::new(format!("no chance: {error}")))?;
+    Ok(RunId::new(Timestamp::now(), u32::from_le_bytes(chance)))
+}
+
+/// A host of the inventory in a run.
+pub(super) fn target(host: &fleet::inventory::Host, wanted: Option<usize>) -> Target {
+    Target {
+        host: host.clone(),
+        group: if is_master(host) { Group::Master } else { Group::Agent },
+        wanted,
+        back: None,
+        canary: host.labels.get("canary").is_some_and(|value| value == "true"),
+        planned: None,
+    }
+}
+
+/// Whether a host is part of the quorum.
+pub(super) fn is_master(host: &fleet::inventory::Host) -> bool {
+    host.roles.iter().any(|role| role.as_str() == "master")
+}
+
+/// A number of hosts, or a part of them.
+pub(super) fn parse_size(text: &str) -> Result<Size, String> {
+    let expected = || "expected a number of hosts such as `5`, or a part such as `10%`".to_owned();
+    match text.strip_suffix('%') {
+        Some(percent) => match percent.parse::<u8>() {
+            Ok(percent) if percent <= 100 => Ok(Size::Percent(percent)),
+            _ => Err(expected()),
+        },
+        None => text.parse().map(Size::Count).map_err(|_| expected()),
+    }
+}
+
+/// Who sits before the terminal, or spoke before.
+struct Person {
+    is_there: bool,
+    password: Option<String>,
+    sudo_password: Option<String>,
+    passphrase: Option<String>,
+    speaking: Mutex<()>,
+}
+
+impl Ask for Person {
+    fn secret(&self, question: &Question) -> Option<Secret> {
+        let (known, prompt) = match question {
+            Question::Passphrase { key } => (&self.passphrase, format!("passphrase of `{key}`")),
+            Question::Password { user } => (&self.password, format!("password of `{user}`")),
+            Question::SudoPassword { user } => {
+                (&self.sudo_password, format!("password of `{user}` for sudo"))
+            }
+            Question::Prompt { user, host, prompt } => (
+                &self.password,
+                format!("`{host}` asks `{user}`: {}", prompt.trim_end_matches([' ', ':'])),
+            ),
+        };
+        if let Some(known) = known {
+            return Some(Secret::new(known.clone()));
+        }
+        if !self.is_there {
+            return None;
+        }
+        let _one_at_a_time = self.speaking.lock().ok()?;
+        let typed =
+            rpassword::prompt_password(format!("{}: ", crate::render::plain(&prompt))).ok()?;
+        Some(Secret::new(typed)).filter(|secret| !secret.reveal().is_empty())
+    }
+
+    fn is_right(&self, host: &NewHost) -> bool {
+        let NewHost { name, key_type, fingerprint } = host;
+        let question = format!(
+            "`{name}` was never seen before; its {key_type} key is {fingerprint}\n\
+             is it the right one? write `yes` to remember it: "
+        );
+        let Ok(_one_at_a_time) = self.speaking.lock() else { return false };
+        self.is_there && crate::render::ask(&question).is_some_and(|answer| answer.trim() == "yes")
+    }
+}
