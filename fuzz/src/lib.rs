@@ -17,8 +17,8 @@ use host::preflight::listeners::{self, Protocol};
 use host::setup::flags;
 use host::setup::late::{self, LateConfig};
 use host::store::Repository;
-use host::wire::{Message, Report, Request};
-use package::Cancel;
+use host::wire::{Order, Said};
+use package::about::About;
 use package::archive::{self, ExtractOptions, Format, Limits, UnpackOptions};
 use package::artifact::Artifact;
 use package::distribution::Distribution;
@@ -28,6 +28,7 @@ use package::path::PackagePath;
 use package::pkginfo::PkgInfo;
 use package::preflight::Preflight;
 use package::sign::{KeyPair, PublicKey};
+use package::{Cancel, Sha256};
 use web::bundle_server::head::Head;
 use web::bundle_server::{ServedPath, Wanted};
 use web::host_api::body;
@@ -36,7 +37,7 @@ use web::host_api::body;
 pub type Target = fn(&[u8]);
 
 /// Every target by name.
-pub const TARGETS: [(&str, Target); 26] = [
+pub const TARGETS: [(&str, Target); 27] = [
     ("manifest", manifest),
     ("pkginfo", pkginfo),
     ("names", names),
@@ -52,8 +53,9 @@ pub const TARGETS: [(&str, Target); 26] = [
     ("package-list", package_list),
     ("late-config", late_config),
     ("late-package", late_package),
-    ("request", request),
-    ("report", report),
+    ("order", order),
+    ("said", said),
+    ("about", about),
     ("repository", repository),
     ("api-activate", api_activate),
     ("api-fetch", api_fetch),
@@ -254,20 +256,27 @@ pub fn late_package(data: &[u8]) {
     }
 }
 
-/// A request that is read means the same when it is written.
-pub fn request(data: &[u8]) {
-    if let Ok(message) = serde_json::from_slice::<Message<Request>>(data) {
-        let written = serde_json::to_vec(&message).unwrap();
-        assert_eq!(serde_json::from_slice::<Message<Request>>(&written).unwrap(), message);
+/// An order that is read means the same when it is written.
+pub fn order(data: &[u8]) {
+    if let Ok(order) = serde_json::from_slice::<Order>(data) {
+        let text = serde_json::to_string(&order).unwrap();
+        assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order);
+        assert!(!order.id.as_str().contains('/') && !order.id.as_str().starts_with('.'));
     }
 }
 
-/// A report that is read means the same when it is written.
-pub fn report(data: &[u8]) {
-    if let Ok(message) = serde_json::from_slice::<Message<Report>>(data) {
-        let written = serde_json::to_vec(&message).unwrap();
-        assert_eq!(serde_json::from_slice::<Message<Report>>(&written).unwrap(), message);
+/// What a host says and is read means the same when it is written.
+pub fn said(data: &[u8]) {
+    if let Ok(said) = serde_json::from_slice::<Said>(data) {
+        let text = serde_json::to_string(&said).unwrap();
+        assert_eq!(serde_json::from_str::<Said>(&text).unwrap(), said);
     }
+}
+
+/// What is said of a package is believed only if it is of that package.
+pub fn about(data: &[u8]) {
+    let other = Sha256::of(b"another package");
+    assert!(About::read(data, other, &Distribution::default()).is_err());
 }
 
 /// A repository is read or refused.

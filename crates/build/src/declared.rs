@@ -1,4 +1,4 @@
-//! Whether the result of a script has what `buildinfo.json` says of it: a check that cannot run and a
+//! Whether the result of a script has what `buildinfo.json` says of it: a check or action that cannot run and a
 //! unit that is not there would be noticed only on a host.
 
 use package::distribution::Distribution;
@@ -10,10 +10,10 @@ use package::pkginfo::{PkgInfo, UnitInfo};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum Undelivered {
-    #[error("check `{check}`: `{program}` is no file of the package")]
-    Program { check: String, program: PackagePath },
-    #[error("check `{check}`: `{program}` is not executable")]
-    Mode { check: String, program: PackagePath },
+    #[error("{what}: `{program}` is no file of the package")]
+    Program { what: String, program: PackagePath },
+    #[error("{what}: `{program}` is not executable")]
+    Mode { what: String, program: PackagePath },
     #[error("unit `{unit}`: there is no `{folder}/{unit}`, and none for a role")]
     Unit { unit: String, folder: String },
 }
@@ -24,12 +24,17 @@ pub(crate) fn missing(
     manifest: &Manifest,
     distribution: &Distribution,
 ) -> Vec<Undelivered> {
-    let checks = info.checks.iter().filter_map(|(name, check)| {
-        let (check, program) = (name.clone(), check.program.clone());
-        match manifest.resolve(&program) {
-            None => Some(Undelivered::Program { check, program }),
+    let checks =
+        info.checks.iter().map(|(name, check)| (format!("check `{name}`"), &check.program));
+    let actions =
+        info.actions.iter().map(|(name, action)| (format!("action `{name}`"), &action.program));
+    let programs = checks.chain(actions).filter_map(|(what, program)| {
+        let found = manifest.resolve(program);
+        let program = program.clone();
+        match found {
+            None => Some(Undelivered::Program { what, program }),
             Some(file) if !is_executable(manifest, &file) => {
-                Some(Undelivered::Mode { check, program })
+                Some(Undelivered::Mode { what, program })
             }
             Some(_) => None,
         }
@@ -45,7 +50,7 @@ pub(crate) fn missing(
     let units = info.units.iter().filter(|unit| !is_there(unit));
     let units =
         units.map(|(unit, _)| Undelivered::Unit { unit: unit.clone(), folder: folder.clone() });
-    checks.chain(units).collect()
+    programs.chain(units).collect()
 }
 
 /// Files in the folder `check` that no host can run.

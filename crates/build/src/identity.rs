@@ -131,6 +131,7 @@ pub(crate) fn pkginfo(key: &PackageKey, component: &Component) -> PkgInfo {
         group: info.group.clone(),
         units: info.units.clone(),
         checks: info.checks.clone(),
+        actions: info.actions.clone(),
         state_format: info.state_format,
         owners: BTreeMap::new(),
         configuration: info.configuration,

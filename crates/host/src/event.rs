@@ -10,6 +10,13 @@ pub enum Event<'a> {
         /// For what, in words.
         what: &'a str,
     },
+    /// What an installation lacks is known.
+    Lacking {
+        /// How many packages will be fetched.
+        packages: usize,
+        /// The bytes of their archives.
+        bytes: u64,
+    },
     /// A package is on its way.
     Fetching {
         /// The package.

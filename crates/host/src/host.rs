@@ -16,7 +16,7 @@ use crate::execute::ExecuteError;
 use crate::generation::{self, Generation, GenerationError, Layout};
 use crate::history::{By, Entry, History, What};
 use crate::machine::{Machine, Services, State};
-use crate::observe::ObserveError;
+use crate::observe::{ObserveError, Observed};
 use crate::paths::Paths;
 use crate::plan::{self, MachineObserved, Plan, PlanError, Wanted};
 use crate::platform;
@@ -134,6 +134,8 @@ pub enum HostError {
         "generation {generation} is live and failed its trial, with none to go back to: {reason}"
     )]
     Failed { generation: u64, reason: String, log: Vec<String> },
+    #[error("{}, expected generation {expected}", .live.map_or("nothing is live".to_owned(), |live| format!("generation {live} is live")))]
+    OtherLive { live: Option<u64>, expected: u64 },
     #[error("this installation is being removed; finish that with `uninstall`")]
     Removing,
     #[error(
@@ -258,7 +260,16 @@ impl Host {
     /// Plans what makes `wanted` live.
     pub fn plan(&self, wanted: &Wanted, clock: &dyn Clock) -> Result<Plan, HostError> {
         let observed = self.observe(wanted, clock.now())?;
-        let mut plan = plan::plan(self, &observed, wanted)?;
+        self.plan_observed(&observed, wanted)
+    }
+
+    /// Plans what makes `wanted` live on a host of which this was observed.
+    pub(crate) fn plan_observed(
+        &self,
+        observed: &Observed,
+        wanted: &Wanted,
+    ) -> Result<Plan, HostError> {
+        let mut plan = plan::plan(self, observed, wanted)?;
         let Some(machine) = &self.machine else {
             return Ok(plan);
         };

@@ -5,9 +5,9 @@ use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use jiff::Timestamp;
+use package::about;
 use package::active::Target;
 use package::id::RoleName;
-use package::manifest::Entry;
 use package::{PackageId, Sha256};
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
@@ -50,6 +50,14 @@ pub struct Observed {
     pub(crate) names: BTreeMap<String, Name>,
 }
 
+/// What a host will have, and be, when something is installed.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Told {
+    pub(crate) roles: BTreeSet<RoleName>,
+    /// Packages that are not there, with their units.
+    pub(crate) packages: BTreeMap<PackageId, (Package, BTreeMap<Target, String>)>,
+}
+
 /// What stands at a fixed name of the install root.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Name {
@@ -84,6 +92,16 @@ fn packages(count: usize) -> String {
 impl Host {
     /// Reads what a plan for `wanted` must know. Writes nothing.
     pub fn observe(&self, wanted: &Wanted, time: Timestamp) -> Result<Observed, ObserveError> {
+        self.observe_with(wanted, time, None)
+    }
+
+    /// The same as if what is told were so already.
+    pub(crate) fn observe_with(
+        &self,
+        wanted: &Wanted,
+        time: Timestamp,
+        told: Option<&Told>,
+    ) -> Result<Observed, ObserveError> {
         let live = generation::live(&self.paths)?;
         let numbers = generation::numbers(&self.paths)?;
         let mut generations = BTreeMap::new();
@@ -103,9 +121,10 @@ impl Host {
             Wanted::Generation(number) if live != Some(*number) => generations.get(number),
             _ => None,
         };
-        let roles = match back {
-            Some(back) => self.roles_with(back)?,
-            None => roles::read(&self.paths.roles())?,
+        let roles = match (back, told) {
+            (Some(back), _) => self.roles_with(back)?,
+            (None, Some(told)) => told.roles.clone(),
+            (None, None) => roles::read(&self.paths.roles())?,
         };
         let mut observed = Observed {
             time,
@@ -123,7 +142,11 @@ impl Host {
         let mut problems = Vec::new();
         if observed.needs_packages(wanted) {
             let ids: Vec<PackageId> = observed.ids(wanted).into_iter().collect();
-            let loaded: Vec<_> = ids.par_iter().map(|id| self.load_with_units(id)).collect();
+            let load = |id: &PackageId| match told.and_then(|told| told.packages.get(id)) {
+                Some(told) => Ok(told.clone()),
+                None => self.load_with_units(id),
+            };
+            let loaded: Vec<_> = ids.par_iter().map(load).collect();
             for (id, result) in ids.into_iter().zip(loaded) {
                 match result {
                     Ok((package, units)) => {
@@ -182,20 +205,11 @@ impl Host {
         id: &PackageId,
     ) -> Result<(Package, BTreeMap<Target, String>), StoreError> {
         let package = self.store.load_any(id)?;
-        let folder = self.distribution.units_folder();
         let mut units = BTreeMap::new();
-        for (path, entry) in package.manifest.entries() {
-            let top = path.components().next().unwrap_or_default();
-            let rest = top.strip_prefix(&folder);
-            let is_unit = rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('_'));
-            if !is_unit || matches!(entry, Entry::Directory { .. }) {
-                continue;
-            }
-            if let Some(file) = package.manifest.resolve(path) {
-                let text = read_unit(&self.store.path(id).join(file.as_str()))
-                    .map_err(|error| StoreError::unreadable(id, error))?;
-                units.insert(Target { package: id.clone(), path: file }, text);
-            }
+        for file in about::unit_files(&package.manifest, &self.distribution) {
+            let text = read_unit(&self.store.path(id).join(file.as_str()))
+                .map_err(|error| StoreError::unreadable(id, error))?;
+            units.insert(Target { package: id.clone(), path: file }, text);
         }
         Ok((package, units))
     }

@@ -17,6 +17,7 @@ use crate::machine::{Machine, stop_all};
 use crate::paths;
 use crate::platform;
 use crate::receipt::{Receipt, Removing};
+use crate::step::Steps;
 use crate::store;
 use crate::trial::Trial;
 
@@ -42,6 +43,7 @@ impl Host {
             }
         }
         if !durable::is_folder(&self.paths.root)? {
+            Steps::of(self).forget("*")?;
             return Ok(Uninstalled::default());
         }
         let wait =
@@ -67,7 +69,10 @@ impl Host {
             // Boot comes again, and so may people: all that is needed for that is still there.
             return Err(HostError::Unremoved(problems));
         }
-        self.remove_root(receipt, is_purge)
+        let removed = self.remove_root(receipt, is_purge)?;
+        // All but the one that does this, which must tell how it ended.
+        Steps::of(self).forget("*")?;
+        Ok(removed)
     }
 
     /// Where the target of this installation is, or would be.

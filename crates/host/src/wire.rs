@@ -38,7 +38,8 @@ pub struct Order {
     pub request: Request,
 }
 
-/// The name of a step: small letters, digits, `-`, `.`.
+/// The name of a step: small letters, digits, `-`, `.`. What stands before the first `.` is the run that
+/// it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct StepId(String);
@@ -52,6 +53,11 @@ impl StepId {
     /// The name as a text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The run that the step belongs to.
+    pub fn run(&self) -> &str {
+        self.0.split('.').next().unwrap_or_default()
     }
 }
 
@@ -139,15 +145,66 @@ pub enum Request {
         /// Where to connect to.
         addresses: Vec<SocketAddr>,
     },
+    /// Listen on those of these ports that nobody listens on, so that others can try to reach them. The
+    /// host says [`Said::Ready`] when it does, and ends by itself.
+    Listen {
+        /// The ports.
+        ports: BTreeSet<u16>,
+        /// For how long.
+        seconds: u64,
+    },
     /// What was done to the host?
     History,
+    /// Forget the steps of a run that are over: nobody will ask again how they ended.
+    Forget {
+        /// The run, or `*` for all of them.
+        run: String,
+    },
     /// Something that a newer controller asks.
     #[serde(other)]
     Unknown,
 }
 
+impl Request {
+    /// Whether it changes the host: then it is done once, whatever becomes of whoever asked.
+    pub fn changes(&self) -> bool {
+        match self {
+            Self::Stage(_)
+            | Self::Install(_)
+            | Self::Rollback { .. }
+            | Self::Uninstall { .. }
+            | Self::Act { .. } => true,
+            Self::Status
+            | Self::Plan(_)
+            | Self::Preflight(_)
+            | Self::Check { .. }
+            | Self::Audit { .. }
+            | Self::Reach { .. }
+            | Self::Listen { .. }
+            | Self::History
+            | Self::Forget { .. }
+            | Self::Unknown => false,
+        }
+    }
+
+    /// The same without what is secret in it.
+    #[must_use]
+    pub fn without_keys(&self) -> Self {
+        let mut request = self.clone();
+        if let Self::Plan(wanted)
+        | Self::Preflight(wanted)
+        | Self::Stage(wanted)
+        | Self::Install(wanted) = &mut request
+        {
+            wanted.role_keys.clear();
+        }
+        request
+    }
+}
+
 /// What a host shall have.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a key of its own in the text")]
 pub struct Wanted {
     /// Where the bundle is: a URL, or a folder of the host.
     pub from: String,
@@ -168,6 +225,9 @@ pub struct Wanted {
     /// Take what is older than what was live.
     #[serde(default)]
     pub allow_older: bool,
+    /// Take what has expired.
+    #[serde(default)]
+    pub allow_expired: bool,
     /// Do not look at the machine first.
     #[serde(default)]
     pub disable_preflight: bool,
@@ -205,6 +265,8 @@ pub enum Said {
         /// Bytes of all.
         total_bytes: u64,
     },
+    /// The host does what it was asked for, and goes on: others can begin that rely on it.
+    Ready,
     /// How it ended; nothing comes after it.
     Report {
         /// The newest version that the host knows.
@@ -248,6 +310,13 @@ pub enum Report {
     Reached {
         /// Those that did not, with why.
         unreachable: Vec<(SocketAddr, String)>,
+    },
+    /// Nobody is listened for any more.
+    Listened {
+        /// Ports that somebody else listens on.
+        in_use: BTreeSet<u16>,
+        /// Ports that nobody could listen on, with why.
+        failed: Vec<(u16, String)>,
     },
     /// What was done to the host.
     History {
@@ -294,6 +363,31 @@ pub struct Status {
     pub addresses: BTreeSet<String>,
     /// Bytes that are free where packages lie.
     pub free_bytes: Option<u64>,
+    /// What can be done to the cluster with the packages that are live.
+    pub actions: Vec<Action>,
+}
+
+/// A program of a package that does something to the cluster when a host comes or goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Action {
+    /// The package that brings it.
+    pub package: PackageId,
+    /// What [`Request::Act`] calls it.
+    pub name: String,
+    /// When it is run: `add` or `remove`.
+    pub on: String,
+    /// The roles of hosts that it is run for; none: any.
+    #[serde(default)]
+    pub of: BTreeSet<RoleName>,
+    /// The roles of hosts that it can be run on; none: any.
+    #[serde(default)]
+    pub from: BTreeSet<RoleName>,
+    /// What it does, for people.
+    #[serde(default)]
+    pub description: String,
+    /// How long it may take.
+    #[serde(default)]
+    pub timeout_seconds: u64,
 }
 
 /// A plan in short: a controller keeps thousands of them.
@@ -320,7 +414,11 @@ pub struct PlanSummary {
     pub stops: Vec<String>,
     /// Units that will be started.
     pub starts: Vec<String>,
-    /// What a look at the machine finds that is not well.
+    /// Packages of which the publisher does not say what they are: `stops` and `starts` are not known.
+    pub unknown: BTreeSet<PackageId>,
+    /// What the script of the publisher finds as the machine's address, if it is a good one.
+    pub detected_address: Option<String>,
+    /// What a look at the machine finds that is not well, and checks of what is live that fail.
     pub findings: Vec<Finding>,
     /// Of all that was looked at: while it is the same, the plan is.
     pub digest: Option<Sha256>,
@@ -385,6 +483,8 @@ pub struct Failed {
     pub went_back: bool,
     /// What a look at the machine found.
     pub findings: Vec<Finding>,
+    /// The last lines of what failed.
+    pub log: Vec<String>,
 }
 
 /// What an audit found.

@@ -146,6 +146,11 @@ pub fn package_folder(id: &PackageId) -> String {
     format!("packages/{}/", id.name())
 }
 
+/// Where it lies what a host must know of a package before it has it, below the folder that is served.
+pub fn about_path(id: &PackageId) -> String {
+    format!("{}{id}.about", package_folder(id))
+}
+
 /// What stands before the name of a value that only a host knows, in the files that hold it.
 pub const LATE_START: &str = "LATE_BIND_PLACEHOLDER_START_";
 /// What stands behind it.
@@ -355,6 +360,7 @@ mod tests {
     fn an_archive_is_found_by_its_package_and_by_nothing_like_it() {
         let bundle = bundle(&[
             "packages/a-b/a-b--1.tar.zst",
+            "packages/a/a--1.about",
             "packages/a/a--1.tar.zst",
             "packages/a/a--1.tar.zst.minisig",
             "packages/a/a--12.tar.xz",
@@ -365,8 +371,8 @@ mod tests {
             let found = bundle.archive(&id.parse().unwrap());
             found.map(|(path, file)| (path.as_str(), file.size))
         };
-        assert_eq!(found("a--1"), Some(("packages/a/a--1.tar.zst", 2)));
-        assert_eq!(found("a--12"), Some(("packages/a/a--12.tar.xz", 4)));
+        assert_eq!(found("a--1"), Some(("packages/a/a--1.tar.zst", 3)));
+        assert_eq!(found("a--12"), Some(("packages/a/a--12.tar.xz", 5)));
         assert_eq!(found("a-b--1"), Some(("packages/a-b/a-b--1.tar.zst", 1)));
         for id in ["a--2", "a--setup", "b--1", "c--1"] {
             assert_eq!(found(id), None, "{id}");

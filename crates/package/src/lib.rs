@@ -4,6 +4,7 @@
 //! This crate knows nothing of hosts, networks, build trees or terminals. Everything it reads may
 //! come from a stranger: parsers return errors and never panic.
 
+pub mod about;
 pub mod active;
 pub mod archive;
 pub mod artifact;

@@ -137,6 +137,9 @@ pub struct PkgInfo {
     /// Checks with arguments or time limits, by name, besides the executables in `check/`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub checks: BTreeMap<String, CheckInfo>,
+    /// What can be done to a cluster with it, by name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub actions: BTreeMap<String, ActionInfo>,
     /// The format of what it keeps in its state folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_format: Option<StateFormat>,
@@ -214,6 +217,72 @@ pub struct CheckInfo {
     /// The roles whose hosts it is for; none: all hosts.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub roles: BTreeSet<RoleName>,
+    /// What it is about.
+    #[serde(default, skip_serializing_if = "Scope::is_host")]
+    pub scope: Scope,
+}
+
+/// What a check is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// The host that it runs on: a switch of this host is judged by it.
+    #[default]
+    Host,
+    /// The cluster, which no host answers for: whoever looks after all of them runs it.
+    Cluster,
+}
+
+impl Scope {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks like this")]
+    fn is_host(&self) -> bool {
+        *self == Self::Host
+    }
+}
+
+/// A program that does something to a cluster, from one of its hosts, when another host comes or goes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ActionInfo {
+    /// The executable, a path in the package. It gets the name and the address of the host concerned.
+    pub program: PackagePath,
+    /// When it is run.
+    pub on: Occasion,
+    /// The roles of hosts that it is run for; none: any.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub of: BTreeSet<RoleName>,
+    /// The roles of hosts that it can be run on; none: any.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub from: BTreeSet<RoleName>,
+    /// What it does, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// How long it may take.
+    #[serde(default = "ActionInfo::timeout_seconds")]
+    pub timeout_seconds: u32,
+}
+
+/// When an action is run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Occasion {
+    /// A host joins the cluster.
+    Add,
+    /// A host leaves it.
+    Remove,
+}
+
+impl ActionInfo {
+    /// How long an action may take of which nothing else is said.
+    pub fn timeout_seconds() -> u32 {
+        60
+    }
+
+    fn problem(&self, name: &str) -> Option<String> {
+        if let Err(error) = name.parse::<CheckName>() {
+            return Some(error.to_string());
+        }
+        (self.timeout_seconds == 0).then(|| format!("action `{name}`: `timeout_seconds` is 0"))
+    }
 }
 
 impl CheckInfo {
@@ -248,6 +317,7 @@ impl CheckInfo {
             timeout_seconds: Self::timeout_seconds(),
             within_seconds: Self::within_seconds(),
             roles: BTreeSet::new(),
+            scope: Scope::Host,
         }
     }
 }
@@ -288,7 +358,9 @@ impl PkgInfo {
     /// What a host could not work with. None of it is in packages of the reference.
     fn problem(&self) -> Option<String> {
         let mut problems = self.units.iter().filter_map(|(name, unit)| unit.problem(name));
-        let mut more = self.checks.iter().filter_map(|(name, check)| check.problem(name));
+        let checks = self.checks.iter().filter_map(|(name, check)| check.problem(name));
+        let actions = self.actions.iter().filter_map(|(name, action)| action.problem(name));
+        let mut more = checks.chain(actions);
         let format = self.state_format.filter(|format| format.readable_by > format.version);
         problems.next().or_else(|| more.next()).or_else(|| {
             let StateFormat { version, readable_by } = format?;
@@ -337,8 +409,10 @@ mod tests {
 
     #[test]
     fn units_checks_and_formats_read_back_and_are_absent_where_they_are_not_used() {
-        let text = r#"{"checks":{"quorum":{"arguments":["-a"],"program":"bin/q","roles":["master"],
-            "timeout_seconds":5,"within_seconds":60}},"configuration":true,"state_directory":false,
+        let text = r#"{"actions":{"join":{"description":"joins","from":["master"],"of":["master"],
+            "on":"add","program":"bin/j","timeout_seconds":5}},
+            "checks":{"quorum":{"arguments":["-a"],"program":"bin/q","roles":["master"],
+            "scope":"cluster","timeout_seconds":5,"within_seconds":60}},"configuration":true,"state_directory":false,
             "state_format":{"readable_by":1,"version":2},
             "units":{"a.service":{"reads":{"files":["etc/a"],"variables":["A","PATH"]},
             "stays_up_seconds":3},"b.timer":{"reads":{}},"c.socket":{}}}"#;
@@ -375,6 +449,12 @@ mod tests {
             ),
             (r#"{"checks":{"a/b":{"program":"bin/a"}}}"#, "is not a valid name of a check"),
             (r#"{"checks":{"a":{"program":"../a"}}}"#, "leads out"),
+            (r#"{"checks":{"a":{"program":"a","scope":"b"}}}"#, "unknown variant `b`"),
+            (r#"{"actions":{"a":{"program":"bin/a"}}}"#, "missing field `on`"),
+            (
+                r#"{"actions":{"a":{"program":"a","on":"add","timeout_seconds":0}}}"#,
+                "action `a`: `timeout_seconds` is 0",
+            ),
             (r#"{"checks":{"a":{}}}"#, "missing field `program`"),
             (r#"{"checks":{"a":{"program":"a","timeout_seconds":0}}}"#, "`timeout_seconds` is 0"),
             (r#"{"checks":{"a":{"program":"a","within_seconds":0}}}"#, "`within_seconds` is 0"),

@@ -8,13 +8,14 @@ use package::active;
 use package::diagnostic::Place;
 use package::distribution::Distribution;
 use package::id::{GroupName, PackageName, PackageVersion, UserName, Variant, VariantName};
-use package::pkginfo::{CheckInfo, Require, Scalar, StateFormat, Sysctl, UnitInfo};
+use package::pkginfo::{ActionInfo, CheckInfo, Require, Scalar, StateFormat, Sysctl, UnitInfo};
 
 use super::{operation, source};
 use crate::source::SourceSpec;
 use package::document::{Fields, Node, Reader, Value};
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
+    "actions",
     "build_script",
     "checks",
     "configuration",
@@ -59,6 +60,8 @@ pub struct BuildInfo {
     pub units: BTreeMap<String, UnitInfo>,
     /// Checks with arguments or limits.
     pub checks: BTreeMap<String, CheckInfo>,
+    /// What can be done to a cluster with it.
+    pub actions: BTreeMap<String, ActionInfo>,
     /// The format of the state it keeps.
     pub state_format: Option<StateFormat>,
     /// Whether its files are the configuration of others.
@@ -107,6 +110,7 @@ pub(super) fn read(
         group: fields.get("group").and_then(|node| reader.parse(node, "group")),
         units: operation::read_units(reader, fields),
         checks: operation::read_checks(reader, fields),
+        actions: operation::read_actions(reader, fields),
         state_format: operation::read_state_format(reader, fields),
         configuration: flag(reader, fields, "configuration"),
         version_extra: fields

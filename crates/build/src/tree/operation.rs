@@ -5,16 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::str::FromStr;
 
-use package::id::{CheckName, UnitName};
+use package::id::{CheckName, RoleName, UnitName};
 use package::path::PackagePath;
-use package::pkginfo::{CheckInfo, Reads, StateFormat, UnitInfo, variable_problem};
+use package::pkginfo::{
+    ActionInfo, CheckInfo, Occasion, Reads, Scope, StateFormat, UnitInfo, variable_problem,
+};
 
 use package::document::{Fields, Key, Node, Reader, Value};
 
 const UNIT_KEYS: [&str; 2] = ["reads", "stays_up_seconds"];
 const READS_KEYS: [&str; 2] = ["files", "variables"];
-const CHECK_KEYS: [&str; 5] =
-    ["arguments", "program", "roles", "timeout_seconds", "within_seconds"];
+const CHECK_KEYS: [&str; 6] =
+    ["arguments", "program", "roles", "scope", "timeout_seconds", "within_seconds"];
+const ACTION_KEYS: [&str; 6] = ["description", "from", "of", "on", "program", "timeout_seconds"];
 const STATE_FORMAT_KEYS: [&str; 2] = ["readable_by", "version"];
 
 pub(super) fn read_units(
@@ -103,18 +106,74 @@ fn read_check(reader: &mut Reader<'_>, node: &Node) -> Option<CheckInfo> {
     let mut seconds =
         |key: &str| fields.get(key).and_then(|node| reader.number(node, &format!("`{key}`"), 1));
     let (timeout, within) = (seconds("timeout_seconds"), seconds("within_seconds"));
-    let mut roles = BTreeSet::new();
-    for node in fields.get("roles").map_or(&[][..], |node| reader.list(node, "`roles`")) {
-        roles.extend(reader.parse(node, "a role"));
-    }
+    let roles = read_roles(reader, fields, "roles");
+    let scopes = [("host", Scope::Host), ("cluster", Scope::Cluster)];
+    let scope = fields.get("scope").and_then(|node| one_of(reader, node, "`scope`", scopes));
     let plain = CheckInfo::plain(program?);
     Some(CheckInfo {
         arguments,
         timeout_seconds: timeout.unwrap_or(plain.timeout_seconds),
         within_seconds: within.unwrap_or(plain.within_seconds),
         roles,
+        scope: scope.unwrap_or_default(),
         ..plain
     })
+}
+
+pub(super) fn read_actions(
+    reader: &mut Reader<'_>,
+    fields: Fields<'_>,
+) -> BTreeMap<String, ActionInfo> {
+    let actions = fields.get("actions").and_then(|node| reader.map(node, "actions"));
+    let mut read = BTreeMap::new();
+    for (key, node) in actions.into_iter().flat_map(Fields::iter) {
+        let is_named = is_named::<CheckName>(reader, key);
+        let action = read_action(reader, node);
+        read.extend(action.filter(|_| is_named).map(|action| (key.name.clone(), action)));
+    }
+    read
+}
+
+fn read_action(reader: &mut Reader<'_>, node: &Node) -> Option<ActionInfo> {
+    let fields = reader.object(node, "an action", &ACTION_KEYS)?;
+    let program = reader.required(fields, &node.span, "program", "an action");
+    let program = program.and_then(|node| reader.parse(node, "`program`"));
+    let occasions = [("add", Occasion::Add), ("remove", Occasion::Remove)];
+    let on = reader.required(fields, &node.span, "on", "an action");
+    let on = on.and_then(|node| one_of(reader, node, "`on`", occasions));
+    let (of, from) = (read_roles(reader, fields, "of"), read_roles(reader, fields, "from"));
+    let description = fields.get("description");
+    let description = description.and_then(|node| reader.string(node, "`description`"));
+    let timeout = fields.get("timeout_seconds");
+    let timeout = timeout.and_then(|node| reader.number(node, "`timeout_seconds`", 1));
+    Some(ActionInfo {
+        program: program?,
+        on: on?,
+        of,
+        from,
+        description: description.unwrap_or_default().to_owned(),
+        timeout_seconds: timeout.unwrap_or_else(ActionInfo::timeout_seconds),
+    })
+}
+
+fn read_roles(reader: &mut Reader<'_>, fields: Fields<'_>, key: &str) -> BTreeSet<RoleName> {
+    let mut roles = BTreeSet::new();
+    for node in fields.get(key).map_or(&[][..], |node| reader.list(node, &format!("`{key}`"))) {
+        roles.extend(reader.parse(node, "a role"));
+    }
+    roles
+}
+
+/// One of two words.
+fn one_of<T>(reader: &mut Reader<'_>, node: &Node, what: &str, words: [(&str, T); 2]) -> Option<T> {
+    let text = reader.string(node, what)?;
+    let [one, other] = words.each_ref().map(|(word, _)| *word);
+    let found = words.into_iter().find(|(word, _)| *word == text).map(|(_, value)| value);
+    if found.is_none() {
+        let message = format!("{what} is `{}`", text.escape_debug());
+        reader.error(&node.span, message, Some(format!("expected `{one}` or `{other}`")));
+    }
+    found
 }
 
 /// A number, or an object that also says who can read it.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use camino::Utf8Path;
+use package::about::About;
 use package::archive::{self, PackOptions, UnpackOptions};
 use package::bundle::{self, BUNDLE, Bundle, BundleFile, LATEST, Latest, SIGNATURE, Unpacked};
 use package::durable::{self, Staging};
@@ -174,6 +175,7 @@ impl Genconf {
                 },
                 Err(_) => self.put_copy(&source, &path, &file)?,
             }
+            self.put_about(&id, &source, job, bundle)?;
             bundle.unpacked.insert(id.clone(), unpacked);
             bundle.manifests.insert(id, manifest);
             bundle.files.insert(path, file);
@@ -236,7 +238,9 @@ impl Genconf {
             if archive::verify(&target, &expected).is_err() {
                 archive::pack(&folder, &target, &options)?;
             }
-            bundle.files.insert(path, described(&target.into())?);
+            let archive = Piece::from(target);
+            self.put_about(id, &archive, job, bundle)?;
+            bundle.files.insert(path, described(&archive)?);
             bundle.manifests.insert(id.clone(), manifest);
             bundle.unpacked.insert(id.clone(), Unpacked::of(&scanned));
         }
@@ -427,6 +431,28 @@ impl Genconf {
         let file = BundleFile { size: content.len() as u64, sha256: Sha256::of(content) };
         bundle.files.insert(served(path)?, file);
         Ok(())
+    }
+
+    /// Says what hosts must know of a package before they have it.
+    fn put_about(
+        &self,
+        id: &PackageId,
+        archive: &Piece,
+        job: &Job<'_>,
+        bundle: &mut Bundle,
+    ) -> Result<(), BundleError> {
+        let about = About::of(archive, &job.release.distribution).map_err(|source| {
+            BundleError::Package { archive: archive.shown().to_owned(), source }
+        })?;
+        let path = bundle::about_path(id);
+        let target = self.serve().join(&path);
+        // Packed by another version of this program it may have other bytes: those that were published
+        // stay.
+        let content = match fs_err::read(&target) {
+            Ok(known) if about.is_in(&known) => known,
+            _ => about.to_bytes().map_err(at(&target))?,
+        };
+        self.put_text(&path, &content, bundle)
     }
 
     /// Copies a file of the release to its place.

@@ -8,7 +8,7 @@ use package::PackageId;
 use package::active;
 use package::id::RoleName;
 use package::manifest::Entry;
-use package::pkginfo::CheckInfo;
+use package::pkginfo::{CheckInfo, Scope};
 
 use crate::generation::{self, Generation};
 use crate::host::{Host, HostError};
@@ -47,15 +47,25 @@ impl Check {
 
 /// The checks of `packages` for a host with these roles, sorted by package and name: every file in
 /// the folder `check`, and those that are declared. A declared one takes the place of the file that
-/// it runs, also where it is for other roles.
-pub fn checks(store: &Store, packages: &[&Package], roles: &BTreeSet<RoleName>) -> Vec<Check> {
+/// it runs, also where it is for other roles or about something else.
+pub fn checks(
+    store: &Store,
+    packages: &[&Package],
+    roles: &BTreeSet<RoleName>,
+    scope: Scope,
+) -> Vec<Check> {
     let mut checks: Vec<Check> =
-        packages.iter().flat_map(|package| of_package(store, package, roles)).collect();
+        packages.iter().flat_map(|package| of_package(store, package, roles, scope)).collect();
     checks.sort_by(|one, other| (&one.package, &one.name).cmp(&(&other.package, &other.name)));
     checks
 }
 
-fn of_package(store: &Store, package: &Package, roles: &BTreeSet<RoleName>) -> Vec<Check> {
+fn of_package(
+    store: &Store,
+    package: &Package,
+    roles: &BTreeSet<RoleName>,
+    scope: Scope,
+) -> Vec<Check> {
     let folder = store.path(&package.id);
     let check = |name: &str, info: &CheckInfo| Check {
         package: package.id.clone(),
@@ -70,16 +80,33 @@ fn of_package(store: &Store, package: &Package, roles: &BTreeSet<RoleName>) -> V
         path.parent().is_some_and(|parent| parent.as_str() == FOLDER)
             && !matches!(entry, Entry::Directory { .. })
             && !declared.values().any(|info| info.program == **path)
+            && scope == Scope::Host
     });
     let plain = plain.map(|(path, _)| check(path.name(), &CheckInfo::plain(path.clone())));
-    let is_for = |info: &CheckInfo| info.roles.is_empty() || !info.roles.is_disjoint(roles);
+    let is_for = |info: &CheckInfo| {
+        info.scope == scope && (info.roles.is_empty() || !info.roles.is_disjoint(roles))
+    };
     let declared = declared.iter().filter(|(_, info)| is_for(info));
     plain.chain(declared.map(|(name, info)| check(name, info))).collect()
 }
 
 impl Host {
-    /// The checks of what is live, or of what the reference made active.
+    /// The checks of what is live, or of what the reference made active, that are about this host.
     pub fn checks(&self) -> Result<Vec<Check>, HostError> {
+        self.checks_about(Scope::Host)
+    }
+
+    /// Those that are about the host, or about the cluster.
+    pub fn checks_about(&self, scope: Scope) -> Result<Vec<Check>, HostError> {
+        let (store, packages, roles) = self.active_packages()?;
+        Ok(checks(&store, &packages.iter().collect::<Vec<_>>(), &roles, scope))
+    }
+
+    /// The packages of what is live, or of what the reference made active, for which roles they are,
+    /// and where they lie.
+    pub(crate) fn active_packages(
+        &self,
+    ) -> Result<(Store, Vec<Package>, BTreeSet<RoleName>), HostError> {
         let (ids, roles, store) = if let Some(number) = generation::live(&self.paths)? {
             let live = Generation::read(&self.paths, number)?;
             (live.packages.into_keys().collect(), live.roles, Store::new(live.repository))
@@ -89,7 +116,7 @@ impl Host {
         };
         let packages =
             ids.iter().map(|id| store.load_any(id)).collect::<Result<Vec<Package>, _>>()?;
-        Ok(checks(&store, &packages.iter().collect::<Vec<_>>(), &roles))
+        Ok((store, packages, roles))
     }
 
     /// The environment that the checks of this host get: that of its services.

@@ -4,6 +4,7 @@
 //! each verified; then the roles and what this host trusts are written, and the set goes live as any
 //! other does.
 
+mod ahead;
 mod error;
 mod offer;
 mod trust;
@@ -14,9 +15,11 @@ use std::collections::BTreeSet;
 use package::Sha256;
 use package::bundle::Latest;
 use package::id::RoleName;
+use package::lock::Lock;
 use package::secret::RoleKey;
 use package::sign::PublicKey;
 
+use crate::event::Event;
 use crate::host::{Host, HostError, HostLock, Job};
 use crate::plan::{Plan, Wanted};
 use crate::preflight::{Facts, Finding, Level, Report};
@@ -24,6 +27,7 @@ use crate::roles;
 use crate::store::Repository;
 use offer::{Glance, Offer};
 
+pub use ahead::Ahead;
 pub use error::InstallError;
 pub use trust::Pinned;
 
@@ -38,6 +42,8 @@ pub struct Install {
     pub key: Option<PublicKey>,
     /// Keys that open secrets, besides those that the host got before.
     pub role_keys: Vec<RoleKey>,
+    /// The bundle that must be the published one.
+    pub bundle: Option<Sha256>,
     /// Takes a publication that is older than one that was live, or another one of the same number.
     pub allow_older: bool,
     /// Takes a publication that has expired.
@@ -53,10 +59,31 @@ pub struct Install {
 pub struct Upgrade {
     /// The version that must be installed, unless the new one is.
     pub from_version: Option<String>,
-    /// The bundle that must be the published one.
-    pub bundle: Option<Sha256>,
     /// Upgrades also what fails its checks.
     pub skip_checks: bool,
+}
+
+/// What is on the host, and not live.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Staged {
+    /// What was published.
+    pub latest: Latest,
+    /// What this host shall be.
+    pub roles: BTreeSet<RoleName>,
+    /// The version of the distribution.
+    pub version: String,
+    /// What was found before anything was changed.
+    pub preflight: Option<Report>,
+}
+
+/// Everything but the switch.
+struct Prepared {
+    offer: Offer,
+    pinned: Option<Pinned>,
+    preflight: Option<Report>,
+    lock: HostLock,
+    /// Keeps the sweeper away from what is not live yet.
+    in_use: Lock,
 }
 
 /// What was installed.
@@ -75,8 +102,30 @@ pub struct Installed {
 }
 
 impl Host {
+    /// Gets, verifies and unpacks what the latest publication has for this host, and makes none of it
+    /// live: who installs it later need not wait for anything but the switch. Safe to repeat.
+    pub fn stage(&self, request: &Install, job: &Job<'_>) -> Result<Staged, InstallError> {
+        let Prepared { offer, preflight, .. } = self.prepare(request, job)?;
+        let version = offer.glance.distribution().version.clone();
+        let Glance { latest, roles, .. } = offer.glance;
+        Ok(Staged { latest, roles, version, preflight })
+    }
+
     /// Makes live what the latest publication has for this host. Safe to repeat.
     pub fn install(&self, request: &Install, job: &Job<'_>) -> Result<Installed, InstallError> {
+        let Prepared { offer, pinned, preflight, lock, in_use } = self.prepare(request, job)?;
+        let plan = self.go_live(&offer, pinned.as_ref(), &lock, job)?;
+        drop(in_use);
+        if let Some(machine) = &self.machine {
+            self.take_tool(machine, job);
+        }
+        let version = offer.glance.distribution().version.clone();
+        let Glance { latest, roles, .. } = offer.glance;
+        Ok(Installed { latest, roles, version, preflight, plan })
+    }
+
+    /// Does everything but the switch.
+    fn prepare(&self, request: &Install, job: &Job<'_>) -> Result<Prepared, InstallError> {
         if request.upgrade.is_some() && !self.has_live()? {
             return Err(InstallError::NotInstalled);
         }
@@ -96,25 +145,19 @@ impl Host {
         if request.upgrade.as_ref().is_some_and(|upgrade| !upgrade.skip_checks) {
             self.check_health(job)?;
         }
-        let plan = {
-            let _in_use = self.store.in_use(job.cancel, job.observer)?;
-            let Install { repository, .. } = request;
-            self.store.fetch_each(repository, &offer.archives, job.cancel, job.observer)?;
-            if let Some((template, config)) = &offer.late {
-                self.add_late(template, config, job)?;
-            }
-            self.keep_keys(&offer.secrets)?;
-            for opened in &offer.secrets {
-                self.add_secrets(opened, job)?;
-            }
-            self.go_live(&offer, pinned.as_ref(), &lock, job)?
-        };
-        if let Some(machine) = &self.machine {
-            self.take_tool(machine, job);
+        let in_use = self.store.in_use(job.cancel, job.observer)?;
+        let (packages, bytes) = self.lacks(&offer)?;
+        job.observer.event(&Event::Lacking { packages: packages.len(), bytes });
+        let Install { repository, .. } = request;
+        self.store.fetch_each(repository, &offer.archives, job.cancel, job.observer)?;
+        if let Some((template, config)) = &offer.late {
+            self.add_late(template, config, job)?;
         }
-        let version = offer.glance.distribution().version.clone();
-        let Glance { latest, roles, .. } = offer.glance;
-        Ok(Installed { latest, roles, version, preflight, plan })
+        self.keep_keys(&offer.secrets)?;
+        for opened in &offer.secrets {
+            self.add_secrets(opened, job)?;
+        }
+        Ok(Prepared { offer, pinned, preflight, lock, in_use })
     }
 
     /// Lets nobody install on a machine that cannot be what it shall become.

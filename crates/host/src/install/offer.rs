@@ -2,26 +2,33 @@
 //!
 //! The key signs `latest.json`, that names `bundle.json` by its digest, that names every other file.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use package::about::{self, About, Known};
+use package::active::Target;
 use package::bundle::{self, BUNDLE, Bundle, BundleFile, LATEST, Latest, SIGNATURE, Stale};
 use package::distribution::Distribution;
 use package::durable::Staging;
 use package::id::RoleName;
+use package::manifest::Manifest;
+use package::pkginfo::{PKGINFO, PkgInfo};
 use package::preflight::{PREFLIGHT, Preflight};
 use package::secret::RoleKey;
 use package::sign::{PublicKey, SignatureError};
 use package::{PackageId, Sha256};
+use serde_json::Value;
 
 use super::{Install, InstallError, Pinned};
-use crate::host::{Host, Job};
+use crate::host::{Host, HostError, Job};
+use crate::observe::Told;
 use crate::platform;
 use crate::preflight::{Needs, Subject};
 use crate::roles;
-use crate::setup::late::LateConfig;
+use crate::setup::late::{self, LateConfig};
+use crate::setup::make::{self, MadeFiles};
 use crate::setup::sealed::Opened;
 use crate::setup::{SetupError, flags};
-use crate::store::Trust;
+use crate::store::{Package, StoreError, Trust};
 
 /// What is published, as far as it can be read without keys of roles.
 pub(crate) struct Glance {
@@ -32,7 +39,7 @@ pub(crate) struct Glance {
     /// The packages of these roles.
     ids: BTreeSet<PackageId>,
     preflight: Option<Preflight>,
-    needs: Needs,
+    pub(super) needs: Needs,
 }
 
 impl Glance {
@@ -101,6 +108,24 @@ impl Reader<'_> {
         self.listed(file, path)
     }
 
+    /// What the bundle says of a package that is not here.
+    fn about(
+        &self,
+        bundle: &Bundle,
+        id: &PackageId,
+        distribution: &Distribution,
+    ) -> Result<Option<Known>, InstallError> {
+        let path = bundle::about_path(id);
+        let (Some(file), Some(digest)) =
+            (bundle.files.get(path.as_str()), bundle.manifests.get(id))
+        else {
+            return Ok(None);
+        };
+        let bytes = self.listed(file, &path)?;
+        // What cannot be read is nothing to plan with, and nothing that anybody installs.
+        Ok(About::read(&bytes, *digest, distribution).ok())
+    }
+
     /// Reads the file at `path`, which must be this one.
     fn listed(&self, file: &BundleFile, path: &str) -> Result<Vec<u8>, InstallError> {
         let bytes = self.read(path)?;
@@ -160,6 +185,74 @@ impl Host {
         let preflight = reader.preflight(&bundle, &latest.bundle)?;
         let needs = self.needs(&bundle, &ids, request)?;
         Ok((reader, Glance { key, latest, bundle, roles, ids, preflight, needs }))
+    }
+
+    /// The packages that must be fetched, and how many bytes those are.
+    pub(super) fn lacks(&self, offer: &Offer) -> Result<(BTreeSet<PackageId>, u64), InstallError> {
+        let (mut packages, mut bytes) = (BTreeSet::new(), 0);
+        for (id, trust) in &offer.archives {
+            if !self.store.contains(id)? {
+                bytes += trust.archive.as_ref().map_or(0, |(_, file)| file.size);
+                packages.insert(id.clone());
+            }
+        }
+        Ok((packages, bytes))
+    }
+
+    /// What the packages of an offer that are not here will be; those of which nothing is said are
+    /// returned apart.
+    pub(super) fn told(
+        &self,
+        offer: &Offer,
+        request: &Install,
+        job: &Job<'_>,
+    ) -> Result<(Told, BTreeSet<PackageId>), InstallError> {
+        let Glance { bundle, roles, .. } = &offer.glance;
+        let reader = Reader { request, scratch: Staging::temporary()?, job };
+        let (mut told, mut unknown) = (Told::default(), BTreeSet::new());
+        told.roles.clone_from(roles);
+        for id in self.lacks(offer)?.0 {
+            job.cancel.check().map_err(HostError::from)?;
+            match reader.about(bundle, &id, &self.distribution)? {
+                Some(known) => drop(told.packages.insert(id.clone(), of_known(&id, known))),
+                None => drop(unknown.insert(id)),
+            }
+        }
+        let late = offer.late.as_ref().map(|(template, config)| {
+            let made = late::bind(template, config);
+            (config.late_bound_package_id.clone(), made)
+        });
+        let flag = self.paths.setup_flag("late-config.yaml");
+        let secrets =
+            offer.secrets.iter().map(|opened| (opened.package.clone(), Ok(opened.files().clone())));
+        for (id, files) in late.into_iter().chain(secrets) {
+            if self.store.contains(&id)? {
+                continue;
+            }
+            let files = files.map_err(|source| SetupError::Late { path: flag.clone(), source })?;
+            let made = self.of_made(&id, &files)?;
+            told.packages.insert(id, made);
+        }
+        Ok((told, unknown))
+    }
+
+    /// A package that is not made yet.
+    fn of_made(
+        &self,
+        id: &PackageId,
+        files: &MadeFiles,
+    ) -> Result<(Package, BTreeMap<Target, String>), InstallError> {
+        let unreadable = |error| StoreError::unreadable(id, error);
+        let info = files.get(PKGINFO).map_or("{}", |file| &file.content);
+        let info = PkgInfo::parse(info.as_bytes()).map_err(unreadable)?;
+        let manifest = make::manifest(files);
+        let units = about::unit_files(&manifest, &self.distribution);
+        let units = units.into_iter().filter_map(|path| {
+            let text = files.get(&path)?.content.clone();
+            Some((Target { package: id.clone(), path }, text))
+        });
+        let units = units.collect();
+        Ok((package(id, info, manifest, false), units))
     }
 
     /// What the packages of a bundle that are not there yet take on the disk.
@@ -340,6 +433,18 @@ impl Host {
         }
         Ok(secrets)
     }
+}
+
+fn of_known(id: &PackageId, known: Known) -> (Package, BTreeMap<Target, String>) {
+    let Known { manifest, info, units } = known;
+    let units = units.into_iter();
+    let units = units.map(|(path, text)| (Target { package: id.clone(), path }, text));
+    (package(id, info, manifest, true), units.collect())
+}
+
+fn package(id: &PackageId, info: PkgInfo, manifest: Manifest, verified: bool) -> Package {
+    let digest = manifest.digest();
+    Package { id: id.clone(), info, manifest, digest, verified, buildinfo: Value::Null }
 }
 
 /// The packages of a host with these roles.

@@ -44,7 +44,7 @@ impl Host {
         request: &Install,
     ) -> Result<(), InstallError> {
         let (new, upgrade) = (glance.distribution(), request.upgrade.as_ref());
-        if let Some(expected) = upgrade.and_then(|upgrade| upgrade.bundle)
+        if let Some(expected) = request.bundle
             && expected != glance.latest.bundle
         {
             let (version, found) = (new.version.clone(), glance.latest.bundle);
@@ -77,6 +77,16 @@ impl Host {
     /// Runs the checks of what is live: what is ill is not upgraded. One that fails is asked again for a
     /// moment, within the time that it would have on trial: a neighbour may just be switching.
     pub(super) fn check_health(&self, job: &Job<'_>) -> Result<(), InstallError> {
+        let failed = self.ailments(PATIENCE_MAX, job)?;
+        if failed.is_empty() { Ok(()) } else { Err(InstallError::Ill(failed)) }
+    }
+
+    /// The checks of what is live that fail, and go on failing for as long as that is waited for.
+    pub(super) fn ailments(
+        &self,
+        patience: Duration,
+        job: &Job<'_>,
+    ) -> Result<Vec<String>, InstallError> {
         let checks = self.checks()?;
         let environment =
             if checks.is_empty() { BTreeMap::new() } else { self.check_environment()? };
@@ -85,7 +95,7 @@ impl Host {
         for checked in &checks {
             let run = || check::run(checked, &environment, job.cancel).map_err(HostError::from);
             let mut ended = run()?;
-            while !ended.verdict.passed() && begun.elapsed() < checked.within.min(PATIENCE_MAX) {
+            while !ended.verdict.passed() && begun.elapsed() < checked.within.min(patience) {
                 std::thread::sleep(PAUSE);
                 ended = run()?;
             }
@@ -93,6 +103,6 @@ impl Host {
                 failed.push(format!("{} of {}: {}", checked.name, checked.package, ended.verdict));
             }
         }
-        if failed.is_empty() { Ok(()) } else { Err(InstallError::Ill(failed)) }
+        Ok(failed)
     }
 }

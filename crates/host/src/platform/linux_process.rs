@@ -23,6 +23,12 @@ pub(crate) fn lead_group(command: &mut Command) {
     command.process_group(0);
 }
 
+/// Lets this process live on when the session ends that it was started in.
+pub(crate) fn leave_session() {
+    // Who leads a group leads a session already, or was started alone: there is nothing to leave.
+    let _ = rustix::process::setsid();
+}
+
 /// Signals every process of the group that `child` leads, which must not have been reaped.
 pub(crate) fn end_group(child: &Child, force: Force) -> io::Result<()> {
     let signal = match force {

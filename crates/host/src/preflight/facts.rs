@@ -126,7 +126,7 @@ impl Facts {
     }
 
     /// The text of a file; nothing if it cannot be read.
-    pub(super) fn text(&self, path: impl AsRef<Utf8Path>) -> Option<String> {
+    pub(crate) fn text(&self, path: impl AsRef<Utf8Path>) -> Option<String> {
         let mut bytes = Vec::new();
         let file = fs_err::File::open(self.at(path)).ok()?;
         file.take(TEXT_MAX_BYTES).read_to_end(&mut bytes).ok()?;
@@ -134,7 +134,7 @@ impl Facts {
     }
 
     /// The same in one line.
-    pub(super) fn line(&self, path: impl AsRef<Utf8Path>) -> Option<String> {
+    pub(crate) fn line(&self, path: impl AsRef<Utf8Path>) -> Option<String> {
         self.text(path).map(|text| text.trim().to_owned())
     }
 

@@ -55,6 +55,13 @@ pub(crate) struct Opened {
     files: MadeFiles,
 }
 
+impl Opened {
+    /// The files of the package that is made of them.
+    pub(crate) fn files(&self) -> &MadeFiles {
+        &self.files
+    }
+}
+
 impl Host {
     /// Opens the secrets of `package`, which are for `roles`, with one of `keys`.
     pub(crate) fn open_secrets(

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use camino::{Utf8Path, Utf8PathBuf};
 use host::check::{self, Check, Outcome, Verdict};
 use package::Cancel;
+use package::pkginfo::Scope;
 
 use crate::world::World;
 
@@ -321,6 +322,21 @@ fn a_check_for_another_role_is_none_here_and_neither_is_its_file() {
     world.add("a--1", DECLARED, &[("check/members", ""), ("bin/alive", "")]);
     world.activate(&["a--1"]).unwrap();
     insta::assert_snapshot!(listed(&world), @"a--1 alive: TOP/root/packages/a--1/bin/alive [] 30s 60s");
+}
+
+#[test]
+fn a_check_of_the_cluster_is_none_of_the_host_and_neither_is_its_file() {
+    let world = World::new();
+    let info = r#"{"checks":{"all":{"program":"check/all","scope":"cluster"}}}"#;
+    world.add("a--1", info, &[("check/all", ""), ("check/own", "")]);
+    world.activate(&["a--1"]).unwrap();
+    let names = |scope| {
+        let checks = world.host.checks_about(scope).unwrap();
+        checks.into_iter().map(|check| check.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(Scope::Host), ["own"]);
+    assert_eq!(names(Scope::Cluster), ["all"]);
+    assert_eq!(world.host.checks().unwrap().len(), 1);
 }
 
 #[test]

@@ -53,6 +53,7 @@ impl Scene {
             roles: roles.iter().map(|role| role.parse().unwrap()).collect(),
             key: Some(PublicKey::parse(&self.publisher.public).unwrap()),
             role_keys: vec![self.publisher.role_key.clone()],
+            bundle: None,
             allow_older: false,
             allow_expired: false,
             upgrade: None,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use package::about::About;
 use package::archive;
 use package::bundle::{self, BUNDLE, Bundle, BundleFile, LATEST, Latest, OperatingSystem};
 use package::distribution::Distribution;
@@ -47,6 +48,8 @@ impl Publisher {
         self.bundle.manifests.insert(id.clone(), manifest.digest());
         let path = format!("{}{name}", bundle::package_folder(&id));
         self.file(&path, &fs_err::read(archive).unwrap());
+        let about = About::of(&archive.into(), &self.bundle.distribution).unwrap();
+        self.file(&bundle::about_path(&id), &about.to_bytes().unwrap());
         self.for_role(role, id);
     }
 

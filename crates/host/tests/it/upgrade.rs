@@ -25,7 +25,7 @@ fn upgrade(
     skip_checks: bool,
 ) -> Result<Installed, InstallError> {
     let from_version = from_version.map(str::to_owned);
-    let upgrade = Upgrade { from_version, bundle: None, skip_checks };
+    let upgrade = Upgrade { from_version, skip_checks };
     scene.install(&Install { upgrade: Some(upgrade), ..scene.request(&[]) })
 }
 

@@ -81,7 +81,7 @@ impl Observer for HostProgress {
                 bar.set_length(*total_bytes);
                 bar.set_position(*done_bytes);
             }
-            Event::Building { .. } | Event::Syncing => {}
+            Event::Lacking { .. } | Event::Building { .. } | Event::Syncing => {}
             Event::Stopping { units } => self.say(&format!("stopping {}", units.join(", "))),
             Event::Starting { units } => self.say(&format!("starting {}", units.join(", "))),
             Event::Trying { generation, checks, units } => self.say(&format!(

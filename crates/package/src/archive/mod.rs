@@ -13,7 +13,7 @@ mod walk;
 pub use error::{PackError, UnpackError};
 pub use format::{Format, UnknownFormat};
 pub use pack::{DEFAULT_LEVEL, PackOptions, pack};
-pub use peek::{read_file, read_manifest, stated_id};
+pub use peek::{read_file, read_files, read_manifest, stated_id};
 pub use read::decompress;
 pub use unpack::{
     ExtractOptions, Limits, Strip, UnpackOptions, Unpacked, extract, extract_tar, unpack, verify,

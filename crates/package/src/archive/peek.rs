@@ -1,5 +1,6 @@
 //! Looks at single files of an archive without unpacking it.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 
 use serde_json::Value;
@@ -9,6 +10,7 @@ use super::format::Format;
 use super::read::{Flow, Kind, damaged, read};
 use crate::id::PackageId;
 use crate::manifest::{MANIFEST, Manifest};
+use crate::path::PackagePath;
 use crate::piece::Piece;
 use crate::pkginfo::BUILDINFO;
 
@@ -53,6 +55,29 @@ pub fn read_file(archive: impl Into<Piece>, path: &str) -> Result<Option<Vec<u8>
             .map_err(|error| damaged(archive, error))?;
         found = Some(bytes);
         Ok(Flow::Stop)
+    })?;
+    Ok(found)
+}
+
+/// The contents of those of `paths` that are files in the archive, read in one go.
+pub fn read_files(
+    archive: impl Into<Piece>,
+    paths: &[PackagePath],
+) -> Result<BTreeMap<PackagePath, Vec<u8>>, UnpackError> {
+    let mut found = BTreeMap::new();
+    let piece = archive.into();
+    let archive = piece.shown();
+    let wanted: BTreeMap<&str, &PackagePath> =
+        paths.iter().map(|path| (path.as_str(), path)).collect();
+    read(&piece, Format::of(archive)?, &mut |item| {
+        let Some(path) = wanted.get(item.path.as_str()) else { return Ok(Flow::Continue) };
+        if matches!(item.kind, Kind::File { .. }) {
+            let mut bytes = Vec::new();
+            let mut content = item.content.take(FILE_MAX);
+            content.read_to_end(&mut bytes).map_err(|error| damaged(archive, error))?;
+            found.insert((*path).clone(), bytes);
+        }
+        Ok(if found.len() == wanted.len() { Flow::Stop } else { Flow::Continue })
     })?;
     Ok(found)
 }

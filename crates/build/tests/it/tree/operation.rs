@@ -10,7 +10,11 @@ fn every_form_loads() {
         r#"{"units": {"a.service": {}, "b@.timer": {"reads": {}, "stays_up_seconds": 30},
             "c.socket": {"reads": {"files": ["etc/c.env"], "variables": ["A", "PATH"]}}}}"#,
         r#"{"checks": {"quorum": {"program": "check/quorum"}, "http": {"program": "bin/probe",
-            "arguments": ["--url", ""], "timeout_seconds": 1, "within_seconds": 600, "roles": ["master"]}}}"#,
+            "arguments": ["--url", ""], "timeout_seconds": 1, "within_seconds": 600, "roles": ["master"],
+            "scope": "cluster"}, "own": {"program": "x", "scope": "host"}}}"#,
+        r#"{"actions": {"join": {"program": "bin/join", "on": "add"}, "leave": {"program": "bin/leave",
+            "on": "remove", "of": ["master"], "from": ["master"], "description": "d",
+            "timeout_seconds": 1}}}"#,
         r#"{"state_format": 3}"#,
         r#"{"state_format": {"version": 3}}"#,
         r#"{"state_format": {"version": 3, "readable_by": 2}}"#,
@@ -118,6 +122,31 @@ fn mistakes_in_checks_are_shown_where_they_stand() {
     a/buildinfo.json:1:54: an argument is a whole number, expected a string
     a/buildinfo.json:1:57: an argument cannot hold a NUL character
     a/buildinfo.json:1:78: a role: `m/s` is not a valid role name: expected letters, digits and `_-`, starting with a letter or digit
+    "#);
+}
+
+#[test]
+fn mistakes_in_actions_and_scopes_are_shown_where_they_stand() {
+    let texts = [
+        r#"{"checks": {"a": {"program": "x", "scope": "fleet"}, "b": {"program": "x", "scope": 1}}}"#,
+        r#"{"actions": {"a": {"on": "add"}, "b/c": {"program": "x", "on": "remove"}}}"#,
+        r#"{"actions": {"a": {"program": "x", "on": "change", "of": "master", "timeout_seconds": 0}}}"#,
+    ];
+    assert_snapshot!(of_buildinfo(&texts), @r#"
+    ## {"checks": {"a": {"program": "x", "scope": "fleet"}, "b": {"program": "x", "scope": 1}}}
+    a/buildinfo.json:1:44: `scope` is `fleet`
+      help: expected `host` or `cluster`
+    a/buildinfo.json:1:85: `scope` is a whole number, expected a string
+
+    ## {"actions": {"a": {"on": "add"}, "b/c": {"program": "x", "on": "remove"}}}
+    a/buildinfo.json:1:19: an action lacks the key `program`
+    a/buildinfo.json:1:34: `b/c` is not a valid name of a check: expected letters, digits and `@._+-`, not starting with `.` or `-`
+
+    ## {"actions": {"a": {"program": "x", "on": "change", "of": "master", "timeout_seconds": 0}}}
+    a/buildinfo.json:1:42: `on` is `change`
+      help: expected `add` or `remove`
+    a/buildinfo.json:1:58: `of` is a string, expected a list
+    a/buildinfo.json:1:87: `timeout_seconds` is 0, expected 1 to 4294967295
     "#);
 }
 

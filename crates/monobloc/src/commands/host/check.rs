@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use host::check::{self, Check, Outcome as Ended, Verdict};
+use package::pkginfo::Scope;
 use serde_json::{Value, json};
 
 use super::{Call, failure};
@@ -24,10 +25,15 @@ pub(super) struct CheckArgs {
     /// Only show which there are
     #[arg(long)]
     list: bool,
+
+    /// Those that are about the cluster, rather than about this host
+    #[arg(long)]
+    cluster: bool,
 }
 
 pub(super) fn run(call: &Call<'_>, arguments: &CheckArgs) -> Result<Outcome, Failure> {
-    let mut checks = call.host.checks().map_err(|error| failure(&error))?;
+    let scope = if arguments.cluster { Scope::Cluster } else { Scope::Host };
+    let mut checks = call.host.checks_about(scope).map_err(|error| failure(&error))?;
     let is_known = |name: &&String| checks.iter().any(|check| check.name == **name);
     let unknown: Vec<String> = arguments
         .names

@@ -6,10 +6,8 @@ use std::io::Read as _;
 use camino::{Utf8Path, Utf8PathBuf};
 use host::install::{Install, InstallError, Upgrade};
 use host::preflight::Facts;
-use host::setup::SealedError;
 use host::store::{OpenError, Repository};
 use package::Sha256;
-use package::bundle::Stale;
 use package::id::RoleName;
 use package::secret::{RoleKey, SecretError};
 use package::sign::PublicKey;
@@ -152,11 +150,11 @@ fn look_or_not(
 pub(super) fn upgrade(call: &Call<'_>, arguments: &UpgradeArgs) -> Result<Outcome, Failure> {
     let upgrade = Upgrade {
         from_version: arguments.from_version.clone(),
-        bundle: arguments.bundle,
         skip_checks: arguments.skip_checks,
     };
     let mut request = arguments.source.request(call)?;
     request.upgrade = Some(upgrade);
+    request.bundle = arguments.bundle;
     if let Some(key) = read_key(arguments.public_key.as_deref())? {
         request.key = Some(key);
     }
@@ -181,6 +179,7 @@ impl SourceArgs {
             repository,
             roles: BTreeSet::new(),
             role_keys: role_keys(&self.key_files)?,
+            bundle: None,
             allow_older: self.allow_older,
             allow_expired: self.allow_expired,
             preflight: None,
@@ -258,48 +257,16 @@ fn role_keys(files: &[Utf8PathBuf]) -> Result<Vec<RoleKey>, Failure> {
 
 /// What went wrong, with what to do about it.
 pub(super) fn refused(call: &Call<'_>, error: &InstallError) -> Failure {
-    let hint = match error {
+    match error {
         InstallError::Preflight(report) => {
             call.progress.finish();
             drop(preflight::tell(call, report));
-            "nothing of this host was changed; `--disable-preflight` installs nevertheless"
         }
         InstallError::Host(error) => return failure(error),
-        InstallError::NoKey => "name the file with the publisher's key: `--public-key FILE`",
-        InstallError::OtherKey { .. } => {
-            "only `monobloc host uninstall` makes this host forget whom it trusts"
-        }
-        InstallError::NoRole | InstallError::Role { .. } => "say what this host is: `--role ROLE`",
-        InstallError::OthersRole { .. } => "remove the file, or name the role with `--role` too",
-        InstallError::Stale(Stale::Older { .. } | Stale::Ambiguous(_)) => {
-            "somebody may be offering what was withdrawn; `--allow-older` takes it nevertheless"
-        }
-        InstallError::Stale(Stale::Expired { .. }) => {
-            "newer ones may be withheld, or the clock of this host is wrong; `--allow-expired` takes \
-             it nevertheless"
-        }
-        InstallError::NotInstalled => "install it: `monobloc host install --role ROLE`",
-        InstallError::NoWay { .. } => {
-            "upgrade to a version between the two first; `--allow-older` takes it nevertheless"
-        }
-        InstallError::OtherTarget { .. } => {
-            "something else was published since; make a script for it: `--generate-node-upgrade-script`"
-        }
-        InstallError::OtherVersion { .. } => {
-            "make the script for the version that is installed: `--generate-node-upgrade-script`"
-        }
-        InstallError::Ill(_) => {
-            "`monobloc host check` tells more; `--skip-checks` upgrades nevertheless"
-        }
-        InstallError::Secrets { source, .. }
-            if matches!(
-                **source,
-                SealedError::NoKey | SealedError::Open(SecretError::OtherKey)
-            ) =>
-        {
-            "give the key of the role: `--key-file FILE`"
-        }
-        _ => return Failure::of(error),
-    };
-    Failure::of(error).hint(hint)
+        _ => {}
+    }
+    match error.remedy() {
+        Some(remedy) => Failure::of(error).hint(remedy),
+        None => Failure::of(error),
+    }
 }

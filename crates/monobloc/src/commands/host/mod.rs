@@ -8,6 +8,7 @@ mod install;
 mod preflight;
 mod serve;
 mod setup;
+mod step;
 mod store;
 mod uninstall;
 
@@ -104,6 +105,7 @@ enum HostCommand {
     Setup(setup::SetupArgs),
     History(history::HistoryArgs),
     Uninstall(uninstall::UninstallArgs),
+    Step(step::StepArgs),
     /// Tell whether this program can read what is on this host
     #[command(hide = true)]
     Readable,
@@ -139,6 +141,7 @@ pub(crate) fn run(
         HostCommand::Setup(arguments) => setup::run(&call, arguments),
         HostCommand::History(arguments) => history::run(&call, arguments),
         HostCommand::Uninstall(arguments) => uninstall::run(&call, arguments),
+        HostCommand::Step(arguments) => step::run(&call, arguments),
         HostCommand::Readable => {
             call.host.readable().map(|()| Outcome::Done).map_err(|error| failure(&error))
         }
@@ -272,27 +275,14 @@ pub(crate) fn by(context: &Context, command: &str) -> By {
 
 /// What went wrong, with what to do about it.
 fn failure(error: &HostError) -> Failure {
-    use host::plan::PlanError;
     let failure = Failure::of(error);
-    match error {
-        HostError::Plan(PlanError::Missing(_)) => {
-            failure.hint("get them with `monobloc host fetch` or `monobloc host add`")
+    let log: Vec<_> = error.log().iter().map(|line| format!("  {}", plain(line))).collect();
+    match error.remedy() {
+        _ if !log.is_empty() => {
+            failure.hint(format!("the last lines of what failed:\n{}", log.join("\n")))
         }
-        HostError::Plan(PlanError::Changed { .. }) => {
-            failure.hint("`monobloc host verify` tells what changed")
-        }
-        HostError::Used { .. } => failure.hint(
-            "`monobloc host collect` removes generations that are not needed any more; \
-             `--with-generations` gives up those that use this package",
-        ),
-        HostError::Returned { log, .. } | HostError::Failed { log, .. } if !log.is_empty() => {
-            let lines: Vec<_> = log.iter().map(|line| format!("  {}", plain(line))).collect();
-            failure.hint(format!("the last lines of what failed:\n{}", lines.join("\n")))
-        }
-        HostError::NotBootstrapped(_) => {
-            failure.hint("make a set live with `monobloc host activate`")
-        }
-        _ => failure,
+        Some(remedy) => failure.hint(remedy),
+        None => failure,
     }
 }
 

@@ -122,6 +122,7 @@ impl PreflightArgs {
             roles: self.roles.iter().cloned().collect(),
             key: read_key(self.public_key.as_deref())?,
             role_keys: Vec::new(),
+            bundle: None,
             allow_older: self.allow_older,
             allow_expired: self.allow_expired,
             preflight: None,

@@ -201,6 +201,7 @@ impl From<&HostError> for Problems {
             | HostError::First(_)
             | HostError::Returned { .. }
             | HostError::Failed { .. }
+            | HostError::OtherLive { .. }
             | HostError::Removing
             | HostError::NeedsServices
             | HostError::Unremoved(_)
