@@ -268,6 +268,13 @@ impl Journal {
         self.breaking = Some(Breaking { commits_left: commits, moment });
     }
 
+    /// Lets it grow to so many pages of 4 kB and no further, as a full disk would.
+    pub fn fill_at(&self, pages: u32) -> Result<(), JournalError> {
+        self.with(|connection| {
+            connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
+        })
+    }
+
     /// How many commits there were since it was opened.
     pub fn commits(&self) -> u64 {
         self.commits
