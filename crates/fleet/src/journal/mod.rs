@@ -25,6 +25,9 @@ const SCHEMA: i64 = 1;
 /// Marks the file as a journal.
 const APPLICATION: i64 = 0x6d6f_6e6f;
 
+/// Statements that are kept.
+const STATEMENTS: usize = 32;
+
 /// How long to wait for another process that reads at the moment, in milliseconds.
 const BUSY_MS: u32 = 10_000;
 
@@ -195,7 +198,7 @@ impl Journal {
         let connection = Connection::open_in_memory()
             .map_err(|source| JournalError::Sqlite { path: MEMORY.to_owned(), source })?;
         let journal = Self::of(connection, None);
-        journal.set_up("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
+        journal.set_up("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;")?;
         Ok(journal)
     }
 
@@ -204,6 +207,7 @@ impl Journal {
     }
 
     fn set_up(&self, pragmas: &str) -> Result<(), JournalError> {
+        self.connection.set_prepared_statement_cache_capacity(STATEMENTS);
         self.with(|connection| connection.pragma_update(None, "busy_timeout", BUSY_MS))?;
         let is_made = self.version()?.is_some();
         self.with(|connection| connection.execute_batch(pragmas))?;
@@ -262,6 +266,13 @@ impl Journal {
     /// controller was killed: for tests and simulations.
     pub fn break_at(&mut self, commits: u64, moment: Moment) {
         self.breaking = Some(Breaking { commits_left: commits, moment });
+    }
+
+    /// Lets it grow to so many pages of 4 kB and no further, as a full disk would.
+    pub fn fill_at(&self, pages: u32) -> Result<(), JournalError> {
+        self.with(|connection| {
+            connection.query_row(&format!("PRAGMA max_page_count = {pages}"), [], |_| Ok(()))
+        })
     }
 
     /// How many commits there were since it was opened.

@@ -225,14 +225,22 @@ impl Journal {
         &mut self,
         write: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<R>,
     ) -> Result<R, JournalError> {
-        let path = self.name();
-        let begin = rusqlite::TransactionBehavior::Immediate;
-        let done = self.connection.transaction_with_behavior(begin).and_then(|transaction| {
-            let result = write(&transaction)?;
-            transaction.commit()?;
-            Ok(result)
-        });
-        done.map_err(|source| JournalError::Sqlite { path, source })
+        // Thousands of times, so the statements are kept.
+        let run = |connection: &rusqlite::Connection, statement: &str| {
+            connection.prepare_cached(statement)?.execute([])
+        };
+        self.with(|connection| {
+            run(connection, "BEGIN IMMEDIATE")?;
+            let done = write(connection).and_then(|done| {
+                run(connection, "COMMIT")?;
+                Ok(done)
+            });
+            if done.is_err() {
+                // Some errors have undone it already.
+                let _ = run(connection, "ROLLBACK");
+            }
+            done
+        })
     }
 }
 

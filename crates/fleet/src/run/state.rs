@@ -222,3 +222,81 @@ impl Trouble {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Happening, HostState, Told, Trouble};
+
+    fn trouble() -> Trouble {
+        Trouble::because("test", "test", "test")
+    }
+
+    fn happening() -> impl Strategy<Value = Happening> {
+        prop_oneof![
+            Just(Happening::Told(Told::Answer)),
+            Just(Happening::Told(Told::Stage)),
+            Just(Happening::Told(Told::Switch)),
+            Just(Happening::Told(Told::Undo)),
+            any::<bool>().prop_map(|changed| Happening::Did { changed }),
+            Just(Happening::Refused(trouble())),
+            Just(Happening::Missed(trouble())),
+            Just(Happening::Vanished(trouble())),
+            Just(Happening::Confirmed),
+            Just(Happening::Over),
+        ]
+    }
+
+    proptest! {
+        /// Whatever happens, in whatever order.
+        #[test]
+        fn a_host_is_told_one_thing_at_a_time_and_an_end_is_an_end(
+            happenings in proptest::collection::vec(happening(), 0..60),
+        ) {
+            let mut state = HostState::Pending;
+            let mut was_told_to_switch = false;
+            for happened in happenings {
+                let Ok(next) = state.after(happened.clone()) else { continue };
+                let is_told = matches!(happened, Happening::Told(_));
+                let is_working = matches!(
+                    state,
+                    HostState::Asking
+                        | HostState::Staging
+                        | HostState::Switching
+                        | HostState::Undoing
+                );
+                prop_assert!(!(is_told && is_working), "{state:?} is told {happened:?}");
+                let is_end = matches!(
+                    state,
+                    HostState::Done
+                        | HostState::Unchanged
+                        | HostState::RolledBack
+                        | HostState::Failed(_)
+                        | HostState::Unreachable(_)
+                        | HostState::Skipped
+                );
+                prop_assert!(!is_end, "{state:?} became {next:?}");
+                was_told_to_switch |= matches!(happened, Happening::Told(Told::Switch));
+                let needs_switch = matches!(
+                    next,
+                    HostState::Switched | HostState::Done | HostState::RolledBack
+                );
+                prop_assert!(was_told_to_switch || !needs_switch || is_doubtful(&state));
+                // Who may have switched is never taken for one that nobody reached.
+                let is_untouched = matches!(next, HostState::Unreachable(_) | HostState::Skipped);
+                let may_have_switched = matches!(
+                    state,
+                    HostState::Switched | HostState::InDoubt(_) | HostState::Undoing
+                );
+                prop_assert!(!(is_untouched && may_have_switched), "{state:?} became {next:?}");
+                state = next;
+            }
+        }
+    }
+
+    /// An action that nobody heard the end of can be in doubt, too, and be undone.
+    fn is_doubtful(state: &HostState) -> bool {
+        matches!(state, HostState::Undoing | HostState::InDoubt(_))
+    }
+}

@@ -182,3 +182,148 @@ impl Wave {
         Self { kind, hosts, before: None, after, tolerates: None, pause: false }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::prelude::*;
+
+    use super::{Fact, Wave, WaveKind, partition, quorum};
+    use crate::inventory::Host;
+    use crate::run::{Group, PauseAfter, Size, Target, Waves};
+
+    fn target(place: usize, group: Group, canary: bool) -> Target {
+        let host = Host {
+            name: place.to_string(),
+            address: place.to_string(),
+            port: None,
+            user: None,
+            key: None,
+            jump: None,
+            roles: BTreeSet::new(),
+            rack: None,
+            labels: BTreeMap::new(),
+        };
+        Target { host, group, wanted: None, back: None, canary, planned: None }
+    }
+
+    fn size() -> impl Strategy<Value = Size> {
+        prop_oneof![(0_usize..50).prop_map(Size::Count), (0_u8..=100).prop_map(Size::Percent),]
+    }
+
+    fn hosts() -> impl Strategy<Value = Vec<(Target, Fact)>> {
+        let group = prop_oneof![
+            2 => Just(Group::Master),
+            8 => Just(Group::Agent),
+            1 => Just(Group::Witness),
+        ];
+        let host = (group, any::<bool>(), any::<bool>(), proptest::bool::weighted(0.05));
+        proptest::collection::vec(host, 0..80).prop_map(|all| {
+            let made = |(place, (group, part, member, canary))| {
+                let takes_part = part && group != Group::Witness;
+                let member = member && group != Group::Agent;
+                (target(place, group, canary), Fact { takes_part, member })
+            };
+            all.into_iter().enumerate().map(made).collect()
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn every_host_that_takes_part_is_in_one_wave_and_no_wave_is_too_large(
+            all in hosts(),
+            canaries in size(),
+            batch in size(),
+            masters_last: bool,
+        ) {
+            let (targets, facts): (Vec<Target>, Vec<Fact>) = all.into_iter().unzip();
+            let waves = Waves { canaries, batch, masters_last, ..Waves::careful() };
+            let made = partition(&targets, &waves, &facts);
+
+            let mut placed: Vec<usize> = made.iter().flat_map(|wave| wave.hosts.clone()).collect();
+            placed.sort_unstable();
+            let part: Vec<usize> = (0..facts.len()).filter(|at| facts[*at].takes_part).collect();
+            prop_assert_eq!(placed, part.clone(), "each host once");
+            prop_assert!(made.iter().all(|wave| !wave.hosts.is_empty()));
+
+            let members: Vec<usize> = (0..facts.len()).filter(|at| facts[*at].member).collect();
+            let agents = part.iter().filter(|at| targets[**at].group == Group::Agent).count();
+            for wave in &made {
+                let groups = wave.hosts.iter().map(|at| targets[*at].group);
+                let is_of_masters = wave.kind == WaveKind::Masters;
+                prop_assert!(groups.into_iter().all(|g| (g == Group::Master) == is_of_masters));
+                if !members.is_empty() {
+                    prop_assert!(!is_of_masters || wave.hosts.len() == 1, "masters go alone");
+                    let most = batch.batch_of(agents);
+                    prop_assert!(wave.kind != WaveKind::Agents || wave.hosts.len() <= most);
+                }
+            }
+            let order: Vec<bool> = made.iter().map(|w| w.kind == WaveKind::Masters).collect();
+            let sorted = if masters_last { order.is_sorted() } else { order.is_sorted_by_key(|m| !m) };
+            prop_assert!(sorted, "masters are together");
+            check_gates(&made, &members)?;
+        }
+    }
+
+    fn check_gates(made: &[Wave], members: &[usize]) -> Result<(), TestCaseError> {
+        for wave in made.iter().filter(|wave| wave.kind == WaveKind::Masters) {
+            if let Some(before) = &wave.before {
+                prop_assert!(
+                    !before.asked.contains(&wave.hosts[0]),
+                    "it is not asked about itself"
+                );
+                prop_assert!(before.need <= before.asked.len(), "the gate can be passed");
+                prop_assert!(before.need >= quorum(members.len()).min(before.asked.len()));
+            } else {
+                let others = members.iter().filter(|at| !wave.hosts.contains(at)).count();
+                prop_assert_eq!(others, 0, "whoever else is a member is asked");
+            }
+            let after = wave.after.as_ref().expect("masters have a gate after them");
+            prop_assert!(wave.hosts.iter().all(|at| after.asked.contains(at)));
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn of_five_masters_three_others_must_be_well() {
+        let targets: Vec<Target> = (0..5).map(|at| target(at, Group::Master, false)).collect();
+        let facts = vec![Fact { takes_part: true, member: true }; 5];
+        let made = partition(&targets, &Waves::careful(), &facts);
+        assert_eq!(made.len(), 5);
+        let before = made[2].before.as_ref().unwrap();
+        assert_eq!((before.asked.as_slice(), before.need), (&[0, 1, 3, 4][..], 3));
+        let after = made[2].after.as_ref().unwrap();
+        assert_eq!((after.asked.len(), after.need, after.must), (5, 3, Some(2)));
+    }
+
+    #[test]
+    fn a_master_that_is_new_is_not_asked_before_it_is_there() {
+        let targets: Vec<Target> = (0..3).map(|at| target(at, Group::Master, false)).collect();
+        let new = Fact { takes_part: true, member: false };
+        let facts = [Fact { takes_part: false, member: true }, new, new];
+        let made = partition(&targets, &Waves::careful(), &facts);
+        let before: Vec<_> = made.iter().map(|wave| wave.before.clone().unwrap()).collect();
+        assert_eq!((before[0].asked.as_slice(), before[0].need), (&[0][..], 1));
+        assert_eq!((before[1].asked.as_slice(), before[1].need), (&[0, 1][..], 2));
+    }
+
+    #[test]
+    fn a_pause_comes_after_what_it_is_said_to_come_after_and_never_last() {
+        let mut targets: Vec<Target> = (0..2).map(|at| target(at, Group::Master, false)).collect();
+        targets.extend((2..8).map(|at| target(at, Group::Agent, at == 5)));
+        let facts: Vec<Fact> = (0..8).map(|at| Fact { takes_part: true, member: at < 2 }).collect();
+        let paused = |pause_after: Vec<PauseAfter>| -> Vec<usize> {
+            let waves = Waves { batch: Size::Count(3), pause_after, ..Waves::careful() };
+            let made = partition(&targets, &waves, &facts);
+            assert_eq!(made.iter().map(|w| w.hosts.len()).collect::<Vec<_>>(), [1, 1, 1, 3, 2]);
+            assert_eq!(made[2].hosts, [5], "who is a canary goes first");
+            (1..=5).filter(|number| made[number - 1].pause).collect()
+        };
+        assert_eq!(paused(vec![]), [0_usize; 0]);
+        assert_eq!(paused(vec![PauseAfter::Masters]), [2]);
+        assert_eq!(paused(vec![PauseAfter::Canaries]), [3]);
+        assert_eq!(paused(vec![PauseAfter::Wave(4), PauseAfter::Wave(5)]), [4]);
+        assert_eq!(paused(vec![PauseAfter::EachWave]), [1, 2, 3, 4]);
+    }
+}

@@ -2,13 +2,59 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use fleet::event::{Event, What};
 use fleet::run::{End, HostState};
 use fleet::transport::simulated::{Look, Mishap, Simulated};
 
 use crate::fleet_of::{Cluster, NEW, OLD};
 
+/// What somebody saw who watched a run.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    stopped: bool,
+    wave: Vec<String>,
+    /// The wave that was under way when the run stopped.
+    failed_wave: Vec<String>,
+    in_waves: BTreeSet<String>,
+    is_resuming: bool,
+    mistakes: Vec<String>,
+}
+
+impl Seen {
+    pub(crate) fn see(&mut self, event: &Event) {
+        match &event.what {
+            // A controller that was killed after the commit told nobody.
+            What::Resumed => self.wave.clear(),
+            What::Wave { hosts, .. } => {
+                for host in hosts {
+                    if !self.in_waves.insert(host.clone()) {
+                        self.mistakes.push(format!("{host} is in two waves"));
+                    }
+                }
+                self.wave.clone_from(hosts);
+            }
+            What::WaveEnded { .. } => self.wave.clear(),
+            What::Stopping { .. } => {
+                self.stopped = true;
+                self.failed_wave.clone_from(&self.wave);
+            }
+            // What a controller that was killed had begun is asked for again, first of all.
+            What::Told { .. } if self.is_resuming => return,
+            What::Told { host, step } if self.stopped => {
+                if !["undo", "leave"].contains(&step.as_str()) {
+                    self.mistakes.push(format!("{host} is told to {step} after the end"));
+                }
+            }
+            _ => {}
+        }
+        self.is_resuming = matches!(event.what, What::Resumed);
+    }
+}
+
 /// Checks all of it.
-pub(crate) fn hold(cluster: &Cluster, done: &Simulated) {
+pub(crate) fn hold(cluster: &Cluster, done: &Simulated, seen: &Seen) {
+    assert_eq!(seen.mistakes, Vec::<String>::new());
+    assert_eq!(seen.stopped || done.killed > 0, done.end != End::Done || done.killed > 0);
     let rows = done.journal.hosts(&cluster.spec.id).unwrap();
     assert_eq!(rows.len(), cluster.spec.hosts.len());
     let is_complete = done.end == End::Done;
@@ -16,19 +62,17 @@ pub(crate) fn hold(cluster: &Cluster, done: &Simulated) {
     let mut first_switch = None;
     for row in &rows {
         let look = cluster.look(&row.name);
-        ends_right(&row.name, &row.state, &look, is_complete);
+        ends_right(&row.name, &row.state, &look, is_complete, done.killed > 0);
         each_effect_once(&row.name, &look);
         agrees(&row.name, &row.state, (row.before, row.live), &look);
+        if seen.failed_wave.contains(&row.name) && !matches!(row.state, HostState::InDoubt(_)) {
+            assert_eq!(look.bundle, Some(OLD.bundle()), "{} of a failed wave", row.name);
+        }
         last_staged = last_staged.max(look.staged_at);
         let switched = look.effects.first().map(|effect| effect.at);
         first_switch = [first_switch, switched].into_iter().flatten().min();
     }
-    // A host that nobody hears of any more may get it whenever it likes.
-    let is_silent =
-        rows.iter().any(|row| cluster.look(&row.name).mishap == Some(Mishap::SilentStage));
-    if let (Some(staged), Some(switched)) = (last_staged, first_switch)
-        && !is_silent
-    {
+    if let (Some(staged), Some(switched)) = (last_staged, first_switch) {
         assert!(staged <= switched, "something switched before everything was staged");
     }
     assert_eq!(cluster.world.violations(), Vec::<String>::new());
@@ -52,7 +96,7 @@ pub(crate) fn hold(cluster: &Cluster, done: &Simulated) {
 }
 
 /// The state is one that what went wrong with the host leads to.
-fn ends_right(name: &str, state: &HostState, look: &Look, is_complete: bool) {
+fn ends_right(name: &str, state: &HostState, look: &Look, is_complete: bool, was_killed: bool) {
     use HostState as S;
     use Mishap as M;
     let is_right = match look.mishap {
@@ -67,12 +111,17 @@ fn ends_right(name: &str, state: &HostState, look: &Look, is_complete: bool) {
             | M::Unfit
             | M::FullDisk
             | M::HungStage
-            | M::SilentStage
             | M::FailingCheck,
         ) => matches!(state, S::Failed(_)),
+        // Asked again by the next controller, it has done it.
+        Some(M::SilentStage) => {
+            matches!(state, S::Failed(_)) || was_killed && matches!(state, S::Done)
+        }
         Some(M::DeadInSwitch | M::CutInSwitch) => matches!(state, S::InDoubt(_)),
         // A host that is silent in its switch does it nevertheless; its wave may take it back.
-        Some(M::SilentSwitch) => matches!(state, S::InDoubt(_) | S::RolledBack),
+        Some(M::SilentSwitch) => {
+            matches!(state, S::InDoubt(_)) || was_killed && matches!(state, S::Done)
+        }
     };
     let was_stopped = !is_complete && matches!(state, S::RolledBack | S::Skipped);
     assert!(is_right || was_stopped, "{name} with {:?} is {state:?}", look.mishap);

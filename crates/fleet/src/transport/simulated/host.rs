@@ -19,6 +19,9 @@ use crate::fault::{Fault, FaultKind};
 /// How often a flapping host is lost before it stays.
 const FLAPS: u32 = 4;
 
+/// How many of those times it does not even let anybody connect: fewer than a host is tried.
+const FLAPS_CONNECTING: u32 = 2;
+
 /// How much slower a slow host is.
 const SLOW: u64 = 15;
 
@@ -217,7 +220,9 @@ impl Model {
             Some(Mishap::LoginRefused) => {
                 Err(Some(Fault::new(FaultKind::Login, "it takes none of the keys")))
             }
-            Some(Mishap::Flapping) if self.flaps > 0 && self.chance.happens(300_000) => {
+            Some(Mishap::Flapping)
+                if self.flaps > FLAPS - FLAPS_CONNECTING && self.chance.happens(300_000) =>
+            {
                 self.flaps -= 1;
                 Err(Some(Fault::new(FaultKind::Busy, "too many connections")))
             }

@@ -245,7 +245,9 @@ impl Session for Connection {
                     return Err(lost());
                 }
                 Begun::Until(Fate::Ends(at)) => {
-                    said.line(crate::run::request_name(&order.request));
+                    if let Request::Install(_) = order.request {
+                        said.line("making it live");
+                    }
                     sleep_until(at).await;
                     self.is_still_there()?;
                     self.world.settle(self.place, Instant::now());

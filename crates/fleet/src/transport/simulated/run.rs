@@ -9,9 +9,9 @@ use tokio::time::{Instant, sleep};
 use super::host::time;
 use super::{Simulation, World};
 use crate::chance::Chance;
-use crate::event::{Counts, Event};
+use crate::event::{Counts, Event, What};
 use crate::journal::{Journal, JournalError, Moment};
-use crate::run::{Control, End, Run, RunError, RunSpec};
+use crate::run::{Control, End, Run, RunError, RunId, RunSpec};
 
 /// How long hosts go on afterwards that nobody hears of any more.
 const AFTERWARDS: Duration = Duration::from_secs(86_400);
@@ -70,6 +70,12 @@ pub fn simulate(
         let (_control, controlled) = watch::channel(Control::GoOn);
         let mut chance = kills.map(|kills| Chance::new(kills.seed, 0));
         let (mut killed, id) = (0, spec.id.clone());
+        let settled = async || {
+            let took = began.elapsed();
+            sleep(AFTERWARDS).await;
+            world.settle_all();
+            took
+        };
         let (mut fresh, mut paused) = (Some(spec), None);
         loop {
             let mut opened = match paused.take() {
@@ -84,7 +90,21 @@ pub fn simulate(
             }
             let run = match fresh.take() {
                 Some(spec) => Run::begin(opened, spec, "simulation", time(began))?,
-                None => Run::resume(opened, &id, |_| {}, time(began))?,
+                None => match Run::resume(opened, &id, |_| {}, time(began)) {
+                    // It was killed when all was written down.
+                    Err(RunError::Over { .. }) => {
+                        let journal = journal().map_err(RunError::from)?;
+                        let (end, counts) = ended(&journal, &id)?;
+                        return Ok(Simulated {
+                            end,
+                            counts,
+                            journal,
+                            killed,
+                            took: settled().await,
+                        });
+                    }
+                    run => run?,
+                },
             };
             let gone = run.go(Arc::clone(&transport), controlled.clone(), watch).await;
             match gone {
@@ -96,15 +116,21 @@ pub fn simulate(
                 }
                 Ok(finished) => {
                     let (end, counts, journal) = (finished.end, finished.counts, finished.journal);
-                    let took = began.elapsed();
-                    sleep(AFTERWARDS).await;
-                    world.settle_all();
-                    return Ok(Simulated { end, counts, journal, killed, took });
+                    return Ok(Simulated { end, counts, journal, killed, took: settled().await });
                 }
             }
             // Somebody notices.
             let away = chance.as_mut().map_or(0, |chance| chance.between(0, 60_000));
             sleep(Duration::from_millis(away)).await;
         }
+    })
+}
+
+/// How a run ended, by its journal.
+fn ended(journal: &Journal, run: &RunId) -> Result<(End, Counts), RunError> {
+    let last = journal.events(run, 0)?.pop().map(|event| event.what);
+    Ok(match last {
+        Some(What::Ended { stopped, counts }) => (stopped.map_or(End::Done, End::Stopped), counts),
+        _ => (End::Interrupted, Counts::default()),
     })
 }
