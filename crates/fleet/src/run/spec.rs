@@ -386,7 +386,9 @@ pub fn request_name(request: &Request) -> &'static str {
         Request::Uninstall { .. } => "uninstall",
         Request::Act { .. } => "act",
         Request::Reach { .. } => "reach",
+        Request::Listen { .. } => "listen",
         Request::History => "history",
+        Request::Forget { .. } => "forget",
         Request::Unknown => "unknown",
     }
 }

@@ -87,6 +87,7 @@ impl Supply {
             role_keys: Vec::new(),
             upgrade: false,
             allow_older: false,
+            allow_expired: false,
             disable_preflight: false,
             skip_checks: false,
         }

@@ -8,13 +8,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use camino::Utf8PathBuf;
-use host::wire::{Order, Report, Request, VERSION};
+use host::wire::{Report, Request};
 use package::bundle::{self, Bundle, LATEST, SIGNATURE};
 use package::{PackageId, Sha256};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::kit::Supply;
-use super::remote::{Remote, SEND_IDLE, fault_of, no_space_or};
+use super::remote::{Remote, SEND_IDLE, fault_of, no_space_or, order};
 use super::shell::{Command, Kept, Limits, Shell, Stdin, quoted};
 use super::{Listener, Session as _};
 use crate::fault::{Fault, FaultKind};
@@ -122,10 +122,7 @@ async fn lacking<S: Shell>(
     remote: &mut Remote<S>,
     supply: &Supply,
 ) -> Result<BTreeSet<PackageId>, Fault> {
-    let id = "push-plan".to_owned().try_into();
-    let id = id.map_err(|error| Fault::of(FaultKind::Protocol, &error))?;
-    let request = Request::Plan(supply.wanted(&remote.host.roles));
-    let order = Order { version: VERSION, id, limit_seconds: 120, request };
+    let order = order("push", Request::Plan(supply.wanted(&remote.host.roles)))?;
     let answer = remote.step(&order, &mut super::Unheard).await?;
     match answer.report {
         Report::Plan(plan) => Ok(plan.fetched),

@@ -9,7 +9,7 @@ use std::time::Duration;
 use camino::{Utf8Path, Utf8PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use host::wire::{Order, Report, Said};
+use host::wire::{Order, Report, Request, Said, VERSION};
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 use tokio::sync::OnceCell;
 
@@ -28,6 +28,8 @@ const PREPARE_IDLE: Duration = Duration::from_mins(2);
 pub(super) const SEND_IDLE: Duration = Duration::from_mins(1);
 /// What a host may take longer than its own limit for a step, to end it and to say so.
 const STEP_GRACE: Duration = Duration::from_secs(30);
+/// How long a step that only looks or clears up may take.
+const SMALL_STEP_SECONDS: u64 = 120;
 /// How many of the last words of a program are kept for who asks why.
 const LAST_WORDS: usize = 5;
 
@@ -246,6 +248,8 @@ impl<S: Shell> Session for Remote<S> {
     }
 
     async fn leave(&mut self) -> Result<(), Fault> {
+        let forget = Request::Forget { run: "*".to_owned() };
+        self.step(&order("forget", forget)?, &mut super::Unheard).await?;
         if self.is_ready {
             return Ok(());
         }
@@ -256,6 +260,13 @@ impl<S: Shell> Session for Remote<S> {
         (self.program, self.pushed) = (None, None);
         Ok(())
     }
+}
+
+/// An order that belongs to no run, and that only looks or clears up.
+pub(super) fn order(name: &str, request: Request) -> Result<Order, Fault> {
+    let id = name.to_owned().try_into();
+    let id = id.map_err(|error| Fault::of(FaultKind::Protocol, &error))?;
+    Ok(Order { version: VERSION, id, limit_seconds: SMALL_STEP_SECONDS, request })
 }
 
 /// What a program says while it does a step.
@@ -279,7 +290,7 @@ impl Told<'_> {
             Some(Said::Report { already, report, .. }) => {
                 self.answer = Some(Answer { report: *report, already });
             }
-            Some(Said::Unknown) => {}
+            Some(Said::Ready | Said::Unknown) => {}
             None => {
                 if self.last.len() == LAST_WORDS {
                     self.last.remove(0);

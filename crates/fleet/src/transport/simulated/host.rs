@@ -346,7 +346,11 @@ impl Model {
             })),
             Request::Act { action, .. } => Report::Acted { output: action.clone() },
             Request::Reach { .. } => Report::Reached { unreachable: Vec::new() },
+            Request::Listen { .. } => {
+                Report::Listened { in_use: BTreeSet::new(), failed: Vec::new() }
+            }
             Request::History => Report::History { entries: Vec::new() },
+            Request::Forget { .. } => Report::Done(Done { live: self.live, ..Done::default() }),
             Request::Unknown => Report::Unsupported { newest: ::host::wire::VERSION },
         }
     }
@@ -441,6 +445,7 @@ impl Model {
             live: self.live,
             went_back,
             findings: Vec::new(),
+            log: Vec::new(),
         })
     }
 }

@@ -166,6 +166,7 @@ fn wanted(bundle: Sha256) -> Wanted {
         role_keys: Vec::new(),
         upgrade: false,
         allow_older: false,
+        allow_expired: false,
         disable_preflight: false,
         skip_checks: false,
     }
