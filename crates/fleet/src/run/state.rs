@@ -37,7 +37,8 @@ pub enum HostState {
     Unreachable(Trouble),
     /// It was told to switch, or to go back, and nothing was heard of it since.
     InDoubt(Trouble),
-    /// The run ended before it was its turn.
+    /// It is left alone: the run ended before it was its turn, or it has something else already, which a
+    /// deployment does not touch.
     Skipped,
 }
 
@@ -74,6 +75,8 @@ pub(crate) enum Happening {
     Missed(Trouble),
     /// It was told, and nothing was heard of it.
     Vanished(Trouble),
+    /// It has something that is left alone.
+    Spared,
     /// Its wave is well.
     Confirmed,
     /// The run is over.
@@ -126,7 +129,8 @@ impl HostState {
             | (Self::Undoing, H::Vanished(why) | H::Missed(why)) => Self::InDoubt(why),
 
             (Self::Switched, H::Confirmed) => Self::Done,
-            (Self::Pending | Self::Answered | Self::Staged, H::Over) => Self::Skipped,
+            (Self::Pending | Self::Answered | Self::Staged, H::Over)
+            | (Self::Asking, H::Spared) => Self::Skipped,
             (from, by) => return Err(Box::new(Impossible { from: from.clone(), by })),
         })
     }

@@ -34,6 +34,7 @@ impl Version {
             role_keys: Vec::new(),
             upgrade,
             allow_older: false,
+            allow_expired: false,
             disable_preflight: false,
             skip_checks: false,
         }

@@ -1,6 +1,7 @@
 //! Tests on real hosts, each with a cluster of its own name.
 
 mod faults;
+mod fleet;
 mod order;
 mod quorum;
 mod walk;

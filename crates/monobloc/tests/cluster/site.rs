@@ -140,6 +140,25 @@ impl Site {
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// A command for all hosts of the cluster, over SSH.
+    pub(crate) fn fleet(&self, words: &[&str]) -> Command {
+        let (config, known) = (self.cluster.config().unwrap(), self.cluster.known_hosts());
+        let inventory = self.cluster.inventory();
+        let mut command = self.command(words);
+        command.args(["--config", config.as_str(), "--inventory", inventory.as_str()]);
+        if !["logs", "export"].contains(&words[0]) {
+            command.args(["--known-hosts", known.as_str()]);
+        }
+        command
+    }
+
+    /// Runs one to its end, which must be a good one; returns what it answers.
+    pub(crate) fn fleet_does(&self, words: &[&str]) -> String {
+        let output = self.fleet(words).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", all(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// Starts the server, and leads hosts to it.
     pub(crate) fn start_server(&self) {
         let words = ["serve", self.served().as_str(), "--listen", "127.0.0.1:0"].map(str::to_owned);

@@ -17,7 +17,9 @@ const DISTRIBUTION: &str = "name = \"dcos\"\ninstall_root = \"/opt/mesosphere\"\
 const BUILD: &str = "#!/bin/sh\ncp -R /pkg/extra/. \"$PKG_PATH/\"\n";
 
 const QUORUM: &str = r#"{"username": "dcos_quorum", "state_directory": true,
-    "checks": {"quorum": {"program": "bin/quorum-check", "roles": ["master"], "within_seconds": 10}}}"#;
+    "checks": {
+        "quorum": {"program": "bin/quorum-check", "roles": ["master"], "within_seconds": 10},
+        "votes": {"program": "bin/votes-check", "roles": ["master"], "scope": "cluster"}}}"#;
 const SOCKET: &str = "[Socket]\nListenStream=7000\nAccept=yes\n";
 const ANSWER_UNIT: &str = "[Service]\nUser=dcos_quorum\nExecStart=-/opt/mesosphere/bin/quorum-answer\n\
                            StandardInput=socket\nStandardOutput=socket\nStandardError=journal\n";
@@ -53,6 +55,14 @@ const QUORUM_CHECK: &str = "
 answer=$(curl -fsS -m 5 http://127.0.0.1:7000/) || exit 1
 [ \"${answer#version $version votes }\" != \"$answer\" ]
 ";
+
+/// More than half of the masters hear each other.
+const VOTES_CHECK: &str = r#"
+set -- $(cat /opt/mesosphere/etc/masters)
+answer=$(curl -fsS -m 5 http://127.0.0.1:7000/) || exit 1
+echo "${answer##* } of $# masters answer"
+[ "${answer##* }" -gt $(($# / 2)) ]
+"#;
 
 const AGENT: &str = r#"{"username": "dcos_agent", "state_directory": true,
     "sysctl": {"agent": {"net.core.somaxconn": 2222}},
@@ -98,6 +108,7 @@ pub(crate) fn write(folder: &Utf8Path, version: &str, is_ill: bool) {
         ("quorum/extra/bin/quorum", &script("quorum", COUNT), 0o755),
         ("quorum/extra/bin/quorum-answer", &script("quorum", ANSWER), 0o755),
         ("quorum/extra/bin/quorum-check", &check("quorum", QUORUM_CHECK), 0o755),
+        ("quorum/extra/bin/votes-check", &script("quorum", VOTES_CHECK), 0o755),
         ("quorum/extra/dcos.target.wants_master/quorum.service", QUORUM_UNIT, 0o644),
         ("quorum/extra/dcos.target.wants_master/quorum-answer.socket", SOCKET, 0o644),
         ("quorum/extra/dcos.target.wants_master/quorum-answer@.service", ANSWER_UNIT, 0o644),

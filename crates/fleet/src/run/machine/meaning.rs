@@ -4,7 +4,7 @@ use host::wire::{Level, Report, Request};
 
 use super::{Action, At, Doing, Machine, Outcome, Part, Todo};
 use crate::fault::FaultKind;
-use crate::run::spec::{Change, Task, Work, changes_host, request_name};
+use crate::run::spec::{Change, Operation, Task, Work, changes_host, request_name};
 use crate::run::state::{Happening, Trouble};
 
 impl Machine {
@@ -138,7 +138,10 @@ impl Machine {
                     return Happening::Refused(Trouble::because(during, "changed since", cause));
                 }
                 let trouble = Trouble::findings(during, &plan.findings);
-                if trouble.findings.is_empty() {
+                let is_new = plan.from.is_none() || self.spec.operation != Operation::Deploy;
+                if !is_new && plan.changes {
+                    Happening::Spared
+                } else if trouble.findings.is_empty() {
                     Happening::Did { changed: plan.changes }
                 } else {
                     Happening::Refused(trouble)
