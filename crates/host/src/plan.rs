@@ -7,7 +7,7 @@ use package::id::{PackageName, RoleName};
 use package::{PackageId, Sha256};
 use serde::{Deserialize, Serialize};
 
-use crate::derived::Change;
+use crate::derived::{Change, for_boot};
 use crate::generation::{Generation, Layout, Of};
 use crate::host::Host;
 use crate::observe::{Name, Observed};
@@ -97,7 +97,8 @@ pub enum Step {
         /// Their names.
         units: Vec<String>,
     },
-    /// Make the machine what the generation that is live by now asks for.
+    /// Make the machine what the generation that is live by now asks for; before the first one is live, let boot
+    /// come to it.
     Derive {
         /// What differs.
         changes: Vec<Change>,
@@ -245,8 +246,14 @@ pub(crate) fn with_machine(
     if !unreadable.is_empty() && !host.switching.force {
         return Err(PlanError::StateFormat(unreadable));
     }
-    let mut before = Vec::new();
-    let mut after = vec![Step::Derive { changes: machine.changes }];
+    let (mut before, mut changes) = (Vec::new(), machine.changes);
+    if from.is_none() && plan.switches_to().is_some() {
+        // A machine that stops from here on goes on at its next boot.
+        let boot;
+        (boot, changes) = for_boot(&host.distribution, changes);
+        before.push(Step::Derive { changes: boot });
+    }
+    let mut after = vec![Step::Derive { changes }];
     let mut start = to.running.units_not_in(old);
     let unchanged = |units: Vec<String>| -> Vec<String> {
         units.into_iter().filter(|unit| !start.contains(unit)).collect()

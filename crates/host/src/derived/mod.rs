@@ -112,6 +112,27 @@ pub(crate) fn setup_unit(distribution: &Distribution) -> String {
     format!("{}-setup.service", distribution.name)
 }
 
+/// Those of `changes` that let boot come to this installation, and the others.
+pub(crate) fn for_boot(
+    distribution: &Distribution,
+    changes: Vec<Change>,
+) -> (Vec<Change>, Vec<Change>) {
+    let setup = setup_unit(distribution);
+    let places: Vec<Utf8PathBuf> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::File { path, .. } | Change::Link { path, .. } => Some(path.clone()),
+            _ => None,
+        })
+        .filter(|path| path.file_name() == Some(&setup))
+        .collect();
+    changes.into_iter().partition(|change| match change {
+        Change::Folder { path } => places.iter().any(|place| place.starts_with(path)),
+        Change::File { path, .. } | Change::Link { path, .. } => places.contains(path),
+        _ => false,
+    })
+}
+
 fn target_text(distribution: &Distribution) -> String {
     let (name, setup) = (&distribution.name, setup_unit(distribution));
     format!(

@@ -1,13 +1,15 @@
 //! What a host makes of its machine, and how it switches while services run.
 
 use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use host::HostError;
+use host::event::{Event, Observer};
 use host::plan::{PlanError, Step, Wanted};
 use insta::assert_snapshot;
 
 use crate::fakes::Fake;
-use crate::world::{File, ids, listing, wanted};
+use crate::world::{File, ids, listing, names, wanted};
 
 const UNIT: &str = "[Service]\nExecStart=/bin/true\n";
 
@@ -86,9 +88,36 @@ fn the_machine_becomes_what_the_live_generation_says() {
     assert!(fake.people.0.lock().unwrap().contains_key("dcos_a"));
     assert_snapshot!(fake.manager.heard().join("\n"), @"
     reload
+    reload
     start a.service dcos.target
     unschedule dcos-trial-1
     ");
+}
+
+/// Takes the power away as soon as a generation is live.
+struct PowerCut;
+
+impl Observer for PowerCut {
+    fn event(&self, event: &Event<'_>) {
+        assert!(!matches!(event, Event::Live { .. }), "the power is gone");
+    }
+}
+
+#[test]
+fn a_power_cut_right_after_the_first_switch_leaves_a_host_that_boot_finishes() {
+    let fake = Fake::new();
+    add(&fake, "a--1", "{}", &[]);
+    let host = &fake.world.host;
+    let activate = || host.activate(&wanted(&["a--1"]), &fake.world.job_for("test", &PowerCut));
+    catch_unwind(AssertUnwindSafe(activate)).unwrap_err();
+    assert_eq!(fake.world.live(), 1);
+    let units = fake.world.top.join("machine/units");
+    assert_eq!(names(&units), ["dcos-setup.service", "multi-user.target.wants"]);
+    assert_eq!(names(&units.join("multi-user.target.wants")), ["dcos-setup.service"]);
+    fake.manager.heard();
+    host.setup("/".into(), &fake.world.job()).unwrap();
+    assert!(names(&units).contains(&"a.service".to_owned()));
+    assert!(fake.manager.heard().contains(&"start a.service dcos.target".to_owned()));
 }
 
 #[test]
@@ -487,8 +516,8 @@ fn where_files_have_labels_all_that_is_live_gets_them() {
             "root/generations/1",
             "root/tool/monobloc",
             "root/packages/a--1",
-            "machine/units/a.service",
             "machine/units/dcos-setup.service",
+            "machine/units/a.service",
             "machine/units/dcos.target",
         ]
     );

@@ -177,7 +177,7 @@ impl Site {
     /// Nothing runs of what is installed.
     pub(crate) fn assert_still(&self, host: &Host) {
         let (running, _) = units(host.role().unwrap());
-        for unit in running.iter().chain(&["dcos.target", "dcos-setup.service"]) {
+        for unit in running.iter().chain(&["dcos.target"]) {
             assert_eq!(show(host, unit, "ActiveState"), "inactive", "{}: {unit}", host.name());
         }
     }

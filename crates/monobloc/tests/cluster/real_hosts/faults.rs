@@ -1,9 +1,9 @@
 //! What goes wrong, in the middle of things.
 
-use local::{Host, Options, Suite};
+use local::{BOOT_MAX, Host, Options, Suite};
 
 use crate::site::{self, Run, Site, eventually};
-use crate::state::{has_setup, processes, trial};
+use crate::state::{has_setup, live, processes, trial};
 use crate::tree;
 
 /// The disk of a host that becomes full: what is installed, twice, and what preflight wants to be free.
@@ -159,17 +159,25 @@ fn cut_power(site: &Site, change: Change, host: &Host, moment: Moment) {
     host.kill().unwrap();
     let (_, said) = run.end();
     assert!(!said.contains("installed: "), "{}: {said}", host.name());
+    assert!(moment < Moment::Stopping || has_setup(host), "boot does not know of {}", host.name());
     site.gate.release(host);
     site.boot(host);
-    match (change, moment) {
-        // Boot finishes the first generation, or nothing of it runs.
-        (Change::Install, Moment::Stopping) if !has_setup(host) => site.assert_still(host),
-        (Change::Install, Moment::Stopping | Moment::Trial) => site.assert_live(host, "1", 1),
-        _ => change.assert_before(site, host),
+    if change == Change::Install && moment >= Moment::Stopping {
+        assert_first_or_none(site, host);
+    } else {
+        change.assert_before(site, host);
     }
     change.begin(site, host).done();
     let trials = if moment < Moment::Stopping { 1 } else { 2 };
     change.assert_after_trials(site, host, trials);
+}
+
+/// Boot finished the first generation, if it was live already.
+fn assert_first_or_none(site: &Site, host: &Host) {
+    match live(host) {
+        None => site.assert_still(host),
+        Some(_) => site.assert_live(host, "1", 1),
+    }
 }
 
 /// Something is wrong with one agent until another one is done.
@@ -238,11 +246,17 @@ pub(super) fn full_disk(change: Change, name: &str) {
     let (code, said) = run.end();
     host.heal().unwrap();
     let trials = match (change, code) {
+        (_, Some(0)) => 1,
         (Change::Upgrade, Some(1)) => {
             change.assert_before(&site, host);
             2
         }
-        (_, Some(0)) | (Change::Install, Some(1)) => 1,
+        (Change::Install, Some(1)) => {
+            host.reboot().unwrap();
+            host.wait_booted(BOOT_MAX).unwrap();
+            assert_first_or_none(&site, host);
+            1
+        }
         _ => panic!("{code:?}: {said}"),
     };
     change.begin(&site, host).done();
