@@ -69,10 +69,9 @@ impl Host {
             // Boot comes again, and so may people: all that is needed for that is still there.
             return Err(HostError::Unremoved(problems));
         }
-        let removed = self.remove_root(receipt, is_purge)?;
         // All but the one that does this, which must tell how it ended.
         Steps::of(self).forget("*")?;
-        Ok(removed)
+        self.remove_root(receipt, is_purge)
     }
 
     /// Where the target of this installation is, or would be.

@@ -155,14 +155,16 @@ impl Genconf {
         if packages.is_empty() {
             return Err(BundleError::NoPackages);
         }
-        let archives: Vec<Archive> = packages
+        let archives: Vec<(Archive, Vec<u8>)> = packages
             .into_par_iter()
             .map(|(id, source)| {
                 job.cancel.check()?;
-                look_at(id, source)
+                let archive = look_at(id, source)?;
+                let about = self.about(id, source, archive.manifest, job)?;
+                Ok((archive, about))
             })
             .collect::<Result<_, BundleError>>()?;
-        for Archive { id, source, path, mut file, manifest, unpacked } in archives {
+        for (Archive { id, source, path, mut file, manifest, unpacked }, about) in archives {
             let target = self.serve().join(path.as_str());
             match described(&(&target).into()) {
                 Ok(known) if known == file => {}
@@ -175,7 +177,7 @@ impl Genconf {
                 },
                 Err(_) => self.put_copy(&source, &path, &file)?,
             }
-            self.put_about(&id, &source, job, bundle)?;
+            self.put_text(&bundle::about_path(&id), &about, bundle)?;
             bundle.unpacked.insert(id.clone(), unpacked);
             bundle.manifests.insert(id, manifest);
             bundle.files.insert(path, file);
@@ -239,7 +241,8 @@ impl Genconf {
                 archive::pack(&folder, &target, &options)?;
             }
             let archive = Piece::from(target);
-            self.put_about(id, &archive, job, bundle)?;
+            let about = self.about(id, &archive, manifest, job)?;
+            self.put_text(&bundle::about_path(id), &about, bundle)?;
             bundle.files.insert(path, described(&archive)?);
             bundle.manifests.insert(id.clone(), manifest);
             bundle.unpacked.insert(id.clone(), Unpacked::of(&scanned));
@@ -433,26 +436,27 @@ impl Genconf {
         Ok(())
     }
 
-    /// Says what hosts must know of a package before they have it.
-    fn put_about(
+    /// What hosts must know of a package before they have it. Packed by another version of this program it
+    /// may have other bytes: those that were published stay.
+    fn about(
         &self,
         id: &PackageId,
         archive: &Piece,
+        manifest: Sha256,
         job: &Job<'_>,
-        bundle: &mut Bundle,
-    ) -> Result<(), BundleError> {
-        let about = About::of(archive, &job.release.distribution).map_err(|source| {
-            BundleError::Package { archive: archive.shown().to_owned(), source }
+    ) -> Result<Vec<u8>, BundleError> {
+        let distribution = &job.release.distribution;
+        let target = self.serve().join(bundle::about_path(id));
+        if let Ok(known) = fs_err::read(&target)
+            && About::read(&known, manifest, distribution).is_ok()
+        {
+            return Ok(known);
+        }
+        let about = About::of(archive, distribution).map_err(|source| BundleError::Package {
+            archive: archive.shown().to_owned(),
+            source,
         })?;
-        let path = bundle::about_path(id);
-        let target = self.serve().join(&path);
-        // Packed by another version of this program it may have other bytes: those that were published
-        // stay.
-        let content = match fs_err::read(&target) {
-            Ok(known) if about.is_in(&known) => known,
-            _ => about.to_bytes().map_err(at(&target))?,
-        };
-        self.put_text(&path, &content, bundle)
+        about.to_bytes().map_err(at(&target))
     }
 
     /// Copies a file of the release to its place.

@@ -75,7 +75,7 @@ fn a_cluster_is_configured_once_and_again_changes_nothing() {
     exit: 0
     --- stdout
     published [DIGEST] of test 1.2
-      serve   genconf/serve (7 files, [SIZE])
+      serve   genconf/serve (10 files, [SIZE])
       key     [KEY], which hosts verify with
       install test_install.sh (SHA-256 [DIGEST])
       secrets genconf/keys: give each host the key of its role
@@ -86,7 +86,7 @@ fn a_cluster_is_configured_once_and_again_changes_nothing() {
     exit: 0
     --- stdout
     unchanged [DIGEST] of test 1.2
-      serve   genconf/serve (7 files, [SIZE])
+      serve   genconf/serve (10 files, [SIZE])
       key     [KEY], which hosts verify with
       install test_install.sh (SHA-256 [DIGEST])
       secrets genconf/keys: give each host the key of its role
@@ -97,11 +97,11 @@ fn a_cluster_is_configured_once_and_again_changes_nothing() {
     exit: 0
     --- stdout
     published [DIGEST] of test 1.2
-      serve   genconf/serve (7 files, [SIZE])
+      serve   genconf/serve (10 files, [SIZE])
       key     [KEY], which hosts verify with
       install test_install.sh (SHA-256 [DIGEST])
       secrets genconf/keys: give each host the key of its role
-    removed 1 bundle, 7 files, [SIZE]
+    removed 1 bundle, 9 files, [SIZE]
     --- stderr
     warning: `exhibitor_zk_path` is not what was published before, and cannot change once a cluster is installed
     ");
@@ -114,7 +114,7 @@ fn a_cluster_is_configured_once_and_again_changes_nothing() {
       "configuration": "[HASH]",
       "sequence": [NUMBER],
       "unchanged": true,
-      "files": 7,
+      "files": 10,
       "bytes": [SIZE],
       "secrets": [
         "test-config-secrets-master--setup_[HASH]"
@@ -197,7 +197,7 @@ fn the_installer_answers_to_its_flags() {
     exit: 0
     --- stdout
     published [DIGEST] of test 1.2
-      serve   genconf/serve (7 files, [SIZE])
+      serve   genconf/serve (10 files, [SIZE])
       key     [KEY], which hosts verify with
       install test_install.sh (SHA-256 [DIGEST])
       secrets genconf/keys: give each host the key of its role

@@ -53,7 +53,7 @@ fn every_door_is_made_and_again_the_same() {
     exit: 0
     --- stdout
     published [DIGEST] of test 1.2
-      serve   genconf/serve (7 files, [SIZE])
+      serve   genconf/serve (10 files, [SIZE])
       key     [KEY], which hosts verify with
       install test_install.sh (SHA-256 [DIGEST])
       secrets genconf/keys: give each host the key of its role
@@ -64,7 +64,7 @@ fn every_door_is_made_and_again_the_same() {
       for     salt: genconf/for/salt (3 files), see its README.md
       for     chef: genconf/for/chef (5 files), see its README.md
       for     image: genconf/for/image (4 files), see its README.md
-      for     usb: genconf/for/usb (21 files), see its README.md
+      for     usb: genconf/for/usb (24 files), see its README.md
     --- stderr
     made the key `genconf/keys/cluster.key`, which signs: keep it to yourself
     ");
@@ -155,7 +155,7 @@ fn doors_are_named_once_or_again_and_again() {
         {
           "door": "usb",
           "path": "genconf/for/usb",
-          "files": 21
+          "files": 24
         }
       ],
     "#);

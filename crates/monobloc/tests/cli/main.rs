@@ -23,6 +23,7 @@ mod publisher;
 mod serve;
 mod shell;
 mod signing;
+mod step;
 mod streams;
 mod test_env;
 mod usage;

@@ -15,6 +15,7 @@ mod secrets;
 mod services;
 mod site;
 mod snapshot;
+mod step;
 mod trial;
 
 /// Every promise on every release.
@@ -58,5 +59,6 @@ on_releases! {
     a_busy_port_stops_an_install_and_leaves_nothing_behind = crate::preflight::a_busy_port_stops_an_install_and_leaves_nothing_behind;
     scripts_install_upgrade_and_go_back_by_themselves = crate::script::scripts_install_upgrade_and_go_back_by_themselves;
     after_purge_the_host_is_what_it_was = crate::removal::after_purge_the_host_is_what_it_was;
+    a_step_outlives_the_session_that_it_was_ordered_in = crate::step::a_step_outlives_the_session_that_it_was_ordered_in;
     uninstall_keeps_state_and_its_users = crate::removal::uninstall_keeps_state_and_its_users;
 }
