@@ -1,7 +1,9 @@
 //! Runs on simulated hosts: whatever goes wrong, each host ends as it must.
 
+mod engine;
 mod fleet_of;
 mod invariants;
+mod journal;
 
 use camino::Utf8Path;
 use fleet::event::{Event, What};
@@ -56,11 +58,11 @@ fn with_kills(cluster: &Cluster, kills: Kills, folder: &Utf8Path, seen: &mut See
     done.killed
 }
 
-fn folder() -> tempfile::TempDir {
+pub(crate) fn folder() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-fn path(folder: &tempfile::TempDir) -> &Utf8Path {
+pub(crate) fn path(folder: &tempfile::TempDir) -> &Utf8Path {
     Utf8Path::from_path(folder.path()).unwrap()
 }
 

@@ -425,13 +425,10 @@ impl Machine {
     /// What is known of each host before the first wave.
     fn facts(&self, change: Change) -> Vec<Fact> {
         let both = || self.spec.hosts.iter().zip(&self.hosts);
+        // An agent that has something tells of masters that nobody reached.
         let is_there = change != Change::Install
             || !self.hosts.iter().any(|entry| entry.is_looked_at)
-            || both().any(|(target, entry)| match target.group {
-                Group::Master => entry.from.is_some(),
-                Group::Witness => true,
-                Group::Agent => false,
-            });
+            || both().any(|(target, entry)| entry.from.is_some() || target.group == Group::Witness);
         both()
             .map(|(target, entry)| Fact {
                 takes_part: target.group != Group::Witness

@@ -20,6 +20,10 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
+    pub(super) fn rest(&mut self) {
+        self.changing.clear();
+    }
+
     /// A host runs something else.
     pub(super) fn moved(&mut self, is_master: bool, from: Option<Sha256>, to: Option<Sha256>) {
         let mut count = |bundle: Option<Sha256>, plus: bool| {

@@ -164,6 +164,10 @@ impl Model {
         self.live = Some(number);
     }
 
+    pub(super) fn rest(&mut self) {
+        self.down = None;
+    }
+
     fn newest(&self) -> u64 {
         self.generations.last_key_value().map_or(0, |(number, _)| *number)
     }

@@ -73,7 +73,7 @@ pub fn simulate(
         let settled = async || {
             let took = began.elapsed();
             sleep(AFTERWARDS).await;
-            world.settle_all();
+            world.rest();
             took
         };
         let (mut fresh, mut paused) = (Some(spec), None);

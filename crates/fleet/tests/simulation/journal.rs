@@ -1,0 +1,240 @@
+//! What is written down, who may write, and what is read from it.
+
+use std::sync::Arc;
+
+use fleet::fault::Fault;
+use fleet::inventory::Host;
+use fleet::journal::{Durability, Journal, JournalError, Moment};
+use fleet::run::{Control, End, HostState, Run, RunError, Size};
+use fleet::transport::simulated::{Faults, Mishap, simulate};
+use fleet::transport::{Answer, Listener, Session, Transport};
+use host::wire::{Done, Order, Report};
+use jiff::Timestamp;
+use tokio::sync::watch;
+
+use crate::fleet_of::Cluster;
+use crate::{folder, path};
+
+fn open(folder: &tempfile::TempDir) -> Journal {
+    Journal::open(path(folder), "cluster", Durability::Full).unwrap()
+}
+
+#[test]
+fn only_one_run_of_a_cluster_is_at_work_and_who_it_is_is_said() {
+    let (folder, cluster) = (folder(), Cluster::new(1, 1, 1, &Faults::none()));
+    let now = Timestamp::UNIX_EPOCH;
+    let first = Run::begin(open(&folder), cluster.spec.clone(), "ann@desk", now).unwrap();
+    let mut other = cluster.spec.clone();
+    other.id = "other".to_owned().try_into().unwrap();
+    let held = Run::begin(open(&folder), other.clone(), "bob@desk", now).unwrap_err();
+    assert_eq!(
+        held.to_string(),
+        "another run of this cluster is at work: upgrade run-1 of ann@desk since 1970-01-01T00:00:00Z"
+    );
+
+    drop(first);
+    let unfinished = Run::begin(open(&folder), other.clone(), "bob@desk", now).unwrap_err();
+    assert!(matches!(&unfinished, RunError::Unfinished(id) if *id == cluster.spec.id));
+    Run::abandon(&mut open(&folder), &cluster.spec.id, now).unwrap();
+    Run::begin(open(&folder), other, "bob@desk", now).unwrap();
+    let runs = open(&folder).runs().unwrap();
+    assert_eq!(runs[0].outcome.as_deref(), Some("abandoned"));
+    assert_eq!(runs[1].outcome, None);
+}
+
+#[test]
+fn a_journal_of_a_newer_program_and_a_file_that_is_none_are_refused_and_left_alone() {
+    let folder = folder();
+    drop(open(&folder));
+    let file = path(&folder).join("cluster.journal");
+    let newer = rusqlite::Connection::open(&file).unwrap();
+    newer.pragma_update(None, "user_version", 2).unwrap();
+    drop(newer);
+    let error = Journal::open(path(&folder), "cluster", Durability::Full).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("the journal `{file}` is of version 2; this program knows 1")
+    );
+    assert!(Journal::read(path(&folder), "cluster").is_err());
+
+    let foreign = path(&folder).join("other.journal");
+    fs_err::write(&foreign, "my diary").unwrap();
+    let error = Journal::open(path(&folder), "other", Durability::Full).unwrap_err();
+    assert!(error.to_string().contains("other.journal"), "{error}");
+    assert_eq!(fs_err::read_to_string(&foreign).unwrap(), "my diary");
+    let error = Journal::open(path(&folder), "../up", Durability::Full).unwrap_err();
+    assert!(matches!(error, JournalError::Name(_)));
+}
+
+#[test]
+fn a_run_is_read_while_it_is_at_work() {
+    let (folder, cluster) = (folder(), Cluster::new(3, 20, 1, &Faults::none()));
+    assert!(Journal::read(path(&folder), "cluster").unwrap().is_none());
+    let id = &cluster.spec.id;
+    let mut reads = 0;
+    let opened = || Journal::open(path(&folder), "cluster", Durability::Off);
+    let done = simulate(&cluster.world, cluster.spec.clone(), None, opened, &mut |event| {
+        if let Some(number) = event.number.filter(|number| number % 10 == 0) {
+            let journal = Journal::read(path(&folder), "cluster").unwrap().unwrap();
+            let events = journal.events(id, 0).unwrap();
+            assert_eq!(events[usize::try_from(number).unwrap() - 1], *event, "told, so written");
+            reads += 1;
+        }
+    })
+    .unwrap();
+    assert!(reads > 5);
+    assert_eq!(done.end, End::Done);
+}
+
+#[test]
+fn what_is_about_to_be_told_is_written_first() {
+    let (folder, cluster) = (folder(), Cluster::new(3, 20, 1, &Faults::none()));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .unwrap();
+    let mut journal = open(&folder);
+    journal.break_at(1, Moment::After);
+    let spec = cluster.spec.clone();
+    let (_control, controlled) = watch::channel(Control::GoOn);
+    let broken = runtime.block_on(async {
+        let run = Run::begin(journal, spec, "me", Timestamp::UNIX_EPOCH).unwrap();
+        let world = fleet::transport::simulated::Simulation::new(&cluster.world);
+        run.go(Arc::new(world), controlled, &mut |_| panic!("nobody hears of it")).await
+    });
+    assert!(matches!(broken, Err(RunError::Journal(JournalError::Broken))));
+    let hosts = open(&folder).hosts(&cluster.spec.id).unwrap();
+    assert!(hosts.iter().all(|row| row.doing.as_deref() == Some("plan")));
+    assert!(hosts.iter().all(|row| row.state == HostState::Pending));
+}
+
+#[test]
+fn keys_of_roles_are_not_written() {
+    let (folder, mut cluster) = (folder(), Cluster::new(3, 5, 1, &Faults::none()));
+    cluster.spec.wanted[0].role_keys = vec!["AGE-SECRET".to_owned()];
+    let opened = || Journal::open(path(&folder), "cluster", Durability::Off);
+    simulate(&cluster.world, cluster.spec.clone(), None, opened, &mut |_| {}).unwrap();
+    let mut files = 0;
+    for entry in fs_err::read_dir(folder.path()).unwrap() {
+        let bytes = fs_err::read(entry.unwrap().path()).unwrap();
+        files += 1;
+        assert!(!bytes.windows(10).any(|window| window == b"AGE-SECRET"));
+    }
+    assert!(files >= 2, "the journal and its lock");
+}
+
+#[test]
+fn hosts_that_fail_for_one_reason_are_one_cause_with_evidence() {
+    let mut cluster = Cluster::new(3, 40, 1, &Faults::none());
+    cluster.spec.budget = Size::Percent(50);
+    for (mishap, hosts) in [
+        (Mishap::FullDisk, &["a3", "a14", "a22"][..]),
+        (Mishap::Dead, &["a5", "a6"][..]),
+        (Mishap::Unfit, &["a30"][..]),
+    ] {
+        hosts.iter().for_each(|host| cluster.world.afflict(host, Some(mishap)));
+    }
+    let done = cluster.upgrade().unwrap();
+    assert_eq!(done.end, End::Done);
+    let causes = done.journal.failures(&cluster.spec.id).unwrap();
+    let short: Vec<String> = causes
+        .iter()
+        .map(|cause| {
+            let why = cause.causes.join(": ");
+            format!("{} {} {}: {why} {:?}", cause.state, cause.during, cause.kind, cause.hosts)
+        })
+        .collect();
+    insta::assert_snapshot!(short.join("\n"), @r#"
+    failed stage no-space: no space for 100 MB where packages lie ["a3", "a14", "a22"]
+    unreachable plan unreachable: cannot connect: nothing came of it in 20 s ["a5", "a6"]
+    failed plan checks: memory: 1 GB of 4 GB ["a30"]
+    "#);
+    assert_eq!(causes[2].findings[0].name, "memory");
+}
+
+#[test]
+fn a_run_is_exported_in_the_shape_of_the_reference() {
+    let mut cluster = Cluster::new(1, 2, 1, &Faults::none());
+    cluster.spec.budget = Size::Count(1);
+    cluster.spec.hosts[0].host.roles = ["master".parse().unwrap()].into();
+    cluster.spec.hosts[2].host.address = "fd00::2".to_owned();
+    cluster.spec.hosts[2].host.port = Some(2222);
+    cluster.world.afflict("a2", Some(Mishap::FullDisk));
+    let done = cluster.upgrade().unwrap();
+    let mut export = done.journal.export(&cluster.spec.id).unwrap();
+    let hosts = export["hosts"].as_object_mut().unwrap();
+    let mut short = Vec::new();
+    for (name, host) in hosts.iter_mut() {
+        let commands = host["commands"].as_array_mut().unwrap();
+        for command in std::mem::take(commands) {
+            let date = command["date"].as_str().unwrap();
+            assert!(date.parse::<Timestamp>().is_ok(), "{date}");
+            let mut command = command.as_object().unwrap().clone();
+            command.remove("date");
+            short.push(format!("{name} {}", serde_json::Value::from(command)));
+        }
+    }
+    // Of a host that is well, its switch is enough to see.
+    short.retain(|line| line.starts_with('[') || line.contains("install"));
+    short.insert(0, export.to_string());
+    insta::assert_snapshot!(short.join("\n"), @r#"
+    {"chain_name":"upgrade","total_hosts":3,"total_masters":1,"total_agents":2,"hosts":{"m1:22":{"host_status":"success","tags":{"role":"master"},"commands":[]},"a1:22":{"host_status":"success","tags":{"role":""},"commands":[]},"[fd00::2]:2222":{"host_status":"failed","tags":{"role":""},"commands":[]}}}
+    m1:22 {"cmd":["install"],"stdout":["making it live"],"stderr":[],"returncode":0,"pid":null,"stage":"p2-w1-install"}
+    a1:22 {"cmd":["install"],"stdout":["making it live"],"stderr":[],"returncode":0,"pid":null,"stage":"p2-w2-install"}
+    [fd00::2]:2222 {"cmd":["plan"],"stdout":[],"stderr":[],"returncode":0,"pid":null,"stage":"p0-0-plan"}
+    [fd00::2]:2222 {"cmd":["stage"],"stdout":[],"stderr":["no space for 100 MB where packages lie"],"returncode":1,"pid":null,"stage":"p1-0-stage"}
+    [fd00::2]:2222 {"cmd":["leave"],"stdout":[],"stderr":[],"returncode":0,"pid":null,"stage":"p3-0-leave"}
+    "#);
+}
+
+/// A host that says a lot.
+struct Chatty;
+
+impl Transport for Chatty {
+    type Session = Self;
+
+    async fn connect(&self, _: &Host) -> Result<Self, Fault> {
+        Ok(Self)
+    }
+}
+
+impl Session for Chatty {
+    async fn prepare(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    async fn push(&mut self, _: &mut dyn Listener) -> Result<(), Fault> {
+        Ok(())
+    }
+
+    async fn step(&mut self, _: &Order, said: &mut dyn Listener) -> Result<Answer, Fault> {
+        (1..=1000).for_each(|number| said.line(&format!("line {number}")));
+        said.line(&"ü".repeat(5_000));
+        Ok(Answer { report: Report::Done(Done::default()), already: false })
+    }
+
+    async fn leave(&mut self) -> Result<(), Fault> {
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_much_output_the_first_and_the_last_lines_are_kept_and_the_rest_is_counted() {
+    let mut cluster = Cluster::new(1, 0, 1, &Faults::none());
+    cluster.spec.limits.lines = 10;
+    cluster.spec = cluster.spec.asking(fleet::run::Task::Stage);
+    let journal = Journal::in_memory().unwrap();
+    let run = Run::begin(journal, cluster.spec.clone(), "me", Timestamp::UNIX_EPOCH).unwrap();
+    let (_control, controlled) = watch::channel(Control::GoOn);
+    let done = run.go(Arc::new(Chatty), controlled, &mut |_| {}).await.unwrap();
+    assert_eq!(done.end, End::Done);
+    let lines = done.journal.lines(&cluster.spec.id, 0).unwrap();
+    let texts: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
+    assert_eq!(texts.len(), 20);
+    assert_eq!(texts[..2], ["line 1", "line 2"]);
+    assert_eq!(texts[9..11], ["line 10", "line 992"]);
+    assert_eq!(texts[19], "ü".repeat(2048));
+    let steps = done.journal.steps(&cluster.spec.id, Some(0)).unwrap();
+    assert_eq!(steps.iter().map(|step| step.dropped).collect::<Vec<_>>(), [981, 0]);
+}
