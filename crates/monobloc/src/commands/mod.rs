@@ -26,7 +26,7 @@ use compat::installer::is_action;
 
 use crate::args::{Cli, Command};
 use crate::context::Context;
-use crate::failure::Failure;
+use crate::failure::{Failure, Outcome};
 use crate::render::Output;
 
 /// Runs the command that the arguments name, and reports how it ended.
@@ -61,36 +61,43 @@ pub(crate) fn run(context: &Context) -> ExitCode {
         Err(error) => return wrong_use(context, &error),
     };
     let output = Output::new(cli.json);
-    let result = match &cli.command {
-        Command::Build(arguments) => build::run(context, arguments, &output),
-        Command::Artifact(command) => artifact::run(context, command, &output),
-        Command::Package(command) => package::run(context, command, &output),
-        Command::Keys(command) => keys::run(context, command, &output),
-        Command::Config(command) => config::run(context, command, &output),
-        Command::Configure(arguments) => configure::run(context, arguments, &output),
-        Command::Serve(arguments) => serve::run(context, arguments, &output),
-        Command::Plan(arguments) => fleet::plan::plan(context, arguments, &output),
-        Command::Apply(arguments) => fleet::plan::apply(context, arguments, &output),
-        Command::Preflight(arguments) => fleet::look::preflight(context, arguments, &output),
-        Command::Deploy(arguments) => fleet::install::deploy(context, arguments, &output),
-        Command::Postflight(arguments) => fleet::look::postflight(context, arguments, &output),
-        Command::Upgrade(arguments) => fleet::install::upgrade(context, arguments, &output),
-        Command::Rollback(arguments) => fleet::undo::rollback(context, arguments, &output),
-        Command::Status(arguments) => fleet::look::status(context, arguments, &output),
-        Command::Audit(arguments) => fleet::audit::run(context, arguments, &output),
-        Command::Uninstall(arguments) => fleet::undo::uninstall(context, arguments, &output),
-        Command::Resume(arguments) => fleet::runs::resume(context, arguments, &output),
-        Command::Logs(arguments) => fleet::runs::logs(arguments, &output),
-        Command::Export(arguments) => fleet::runs::export(arguments, &output),
-        Command::Simulate(arguments) => fleet::simulate::run(context, arguments, &output),
-        Command::Host(arguments) => host::run(context, arguments, &output),
-        Command::Local(arguments) => local::run(context, arguments, &output),
-        Command::Completions(arguments) => completions::run(arguments, &output),
-        Command::Mkpanda(arguments) => return compat::mkpanda::run(context, arguments),
-    };
-    match result {
+    if let Command::Mkpanda(arguments) = &cli.command {
+        return compat::mkpanda::run(context, arguments);
+    }
+    match dispatch(context, &cli.command, &output) {
         Ok(outcome) => outcome.into(),
         Err(failure) => output.failure(&failure),
+    }
+}
+
+/// Runs one command.
+fn dispatch(context: &Context, command: &Command, output: &Output) -> Result<Outcome, Failure> {
+    match command {
+        Command::Build(arguments) => build::run(context, arguments, output),
+        Command::Artifact(command) => artifact::run(context, command, output),
+        Command::Package(command) => package::run(context, command, output),
+        Command::Keys(command) => keys::run(context, command, output),
+        Command::Config(command) => config::run(context, command, output),
+        Command::Configure(arguments) => configure::run(context, arguments, output),
+        Command::Serve(arguments) => serve::run(context, arguments, output),
+        Command::Plan(arguments) => fleet::plan::plan(context, arguments, output),
+        Command::Apply(arguments) => fleet::plan::apply(context, arguments, output),
+        Command::Preflight(arguments) => fleet::look::preflight(context, arguments, output),
+        Command::Deploy(arguments) => fleet::install::deploy(context, arguments, output),
+        Command::Postflight(arguments) => fleet::look::postflight(context, arguments, output),
+        Command::Upgrade(arguments) => fleet::install::upgrade(context, arguments, output),
+        Command::Rollback(arguments) => fleet::undo::rollback(context, arguments, output),
+        Command::Status(arguments) => fleet::look::status(context, arguments, output),
+        Command::Audit(arguments) => fleet::audit::run(context, arguments, output),
+        Command::Uninstall(arguments) => fleet::undo::uninstall(context, arguments, output),
+        Command::Resume(arguments) => fleet::runs::resume(context, arguments, output),
+        Command::Logs(arguments) => fleet::runs::logs(arguments, output),
+        Command::Export(arguments) => fleet::runs::export(arguments, output),
+        Command::Simulate(arguments) => fleet::simulate::run(context, arguments, output),
+        Command::Host(arguments) => host::run(context, arguments, output),
+        Command::Local(arguments) => local::run(context, arguments, output),
+        Command::Completions(arguments) => completions::run(arguments, output),
+        Command::Mkpanda(_) => unreachable!("it answers with codes of its own"),
     }
 }
 

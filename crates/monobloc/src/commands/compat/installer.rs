@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
+use clap::Parser as _;
 use package::artifact::Artifact;
 use serde_json::json;
 
+use crate::args::Cli;
 use crate::commands::config::{FileArgs, TreeArgs, validate};
 use crate::commands::configure::{self, ConfigureArgs};
-use crate::commands::password;
+use crate::commands::{dispatch, password};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::Output;
@@ -55,16 +57,54 @@ struct Action {
     #[arg(long, value_name = "VERSION")]
     generate_node_upgrade_script: Option<String>,
 
+    /// Look at whether all hosts can become what was configured
+    #[arg(long)]
+    preflight: bool,
+
+    /// Install all hosts over SSH
+    #[arg(long)]
+    deploy: bool,
+
+    /// Look at whether all hosts are well
+    #[arg(long)]
+    postflight: bool,
+
+    /// Remove everything from all hosts
+    #[arg(long)]
+    uninstall: bool,
+
     /// Print variant and version as JSON
     #[arg(long)]
     version: bool,
 }
 
+impl Action {
+    /// The command that does this to all hosts.
+    fn of_fleet(&self) -> Option<&'static str> {
+        let asked = [
+            (self.preflight, "preflight"),
+            (self.deploy, "deploy"),
+            (self.postflight, "postflight"),
+            (self.uninstall, "uninstall"),
+        ];
+        asked.into_iter().find(|(is_asked, _)| *is_asked).map(|(_, command)| command)
+    }
+}
+
 /// Whether a word is one of the flags that say what to do.
 pub(crate) fn is_action(word: &str) -> bool {
     let flag = word.split('=').next().unwrap_or_default();
-    ["--genconf", "--validate-config", "--hash-password", "--generate-node-upgrade-script"]
-        .contains(&flag)
+    [
+        "--genconf",
+        "--validate-config",
+        "--hash-password",
+        "--generate-node-upgrade-script",
+        "--preflight",
+        "--deploy",
+        "--postflight",
+        "--uninstall",
+    ]
+    .contains(&flag)
 }
 
 /// The variant in the name of the program, if that is the installer's.
@@ -79,6 +119,11 @@ pub(crate) fn run(context: &Context, arguments: &InstallerArgs, variant: &str) -
     let action = &arguments.action;
     let result = if let Some(given) = &action.hash_password {
         password::run(given.as_deref(), &output)
+    } else if let Some(command) = action.of_fleet() {
+        match Cli::try_parse_from(["monobloc", command]) {
+            Ok(cli) => dispatch(context, &cli.command, &output),
+            Err(error) => Err(Failure::usage(error.to_string())),
+        }
     } else if action.version {
         version(context, variant, &output)
     } else if action.validate_config {
