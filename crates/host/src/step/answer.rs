@@ -118,7 +118,11 @@ impl Answering<'_, '_> {
                 Ok(Report::Done(done))
             }
             Request::Install(wanted) => {
-                let installed = host.install(&self.install_of(wanted)?, job)?;
+                let disabled =
+                    if wanted.disable_preflight { ", preflight was disabled" } else { "" };
+                let reason = format!("{}{disabled}", job.reason);
+                let job = Job { reason, ..job.clone() };
+                let installed = host.install(&self.install_of(wanted)?, &job)?;
                 self.done(&installed.plan)
             }
             Request::Rollback { generation, expected, reason } => {

@@ -13,7 +13,7 @@ use crate::test_env::{TestEnv, show};
 
 const STEP: [&str; 6] = ["host", "--root", "opt", "--config-dir", "etc", "step"];
 /// What nobody waits longer for; a machine that is busy may need some of it.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 /// A host on which `app--1` is live, with an action and a check that wait for the file `go`.
 struct Site {

@@ -243,6 +243,58 @@ fn an_uninstall_that_was_interrupted_is_finished_by_whoever_comes_next() {
     }
 }
 
+/// How a step ended, once nothing disturbs it, and how often the host switched for it.
+fn rolled_back(operation: &Operation, says: &dyn Fn() -> String) {
+    let world = &operation.world;
+    let again = operation.command().output().unwrap();
+    assert!(again.status.success(), "{}: {again:?}", says());
+    let report = fs_err::read_to_string(world.folder.join("root-steps/run.1/report.json")).unwrap();
+    assert!(
+        report.contains(r#""report":"done","changed":true,"before":3,"live":2"#),
+        "{}: {report}",
+        says()
+    );
+    assert_eq!(world.host(&world.root).live().unwrap().number, 2, "{}", says());
+    let history = fs_err::read_to_string(world.root.join("log/history.jsonl")).unwrap();
+    let switches = history.matches(r#""event":"switched","from":3,"to":2"#).count();
+    assert_eq!(switches, 1, "{}: {history}", says());
+}
+
+/// Whoever orders it again hears that it was done, and it is done once.
+#[test]
+fn a_step_that_was_killed_at_any_moment_is_done_once() {
+    let operation = operations::ordered_rollback();
+    let watched = &operation.world.folder;
+    let base = Disk::read(watched).unwrap();
+    for n in 0.. {
+        let killed = trace::kill_at(&operation.program, watched, n).unwrap();
+        let says = || format!("killed at {n}: {:?}", killed.hit);
+        rolled_back(&operation, &says);
+        base.write(watched, Roots::Keep).unwrap();
+        if killed.hit.is_none() {
+            assert!(n > 10, "only {n} calls");
+            break;
+        }
+    }
+}
+
+/// The same after the machine stopped, with what was not on disk lost.
+#[test]
+fn a_step_in_which_the_machine_stopped_is_done_once() {
+    let operation = operations::ordered_rollback();
+    let watched = &operation.world.folder;
+    let base = Disk::read(watched).unwrap();
+    let record = trace::record(&operation.program, watched).unwrap();
+    let states = crash::states(&record, &base, 1);
+    let mut count = 0;
+    for state in states {
+        state.write(watched).unwrap();
+        rolled_back(&operation, &|| format!("{state}\n{}", record.text()));
+        count += 1;
+    }
+    assert!(count > record.calls.len(), "only {count} states of {} calls", record.calls.len());
+}
+
 impl Known {
     /// The operation does its job once nothing disturbs it, unless it was done already.
     fn second_try(&self, operation: &Operation, says: &dyn Fn() -> String) {

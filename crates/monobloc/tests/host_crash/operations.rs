@@ -195,3 +195,20 @@ pub(crate) fn take_over() -> Operation {
     as_the_reference_makes_it(&world, &["a--1", "b--1"]);
     Operation::new(world, &["activate", "a--2", "b--1"])
 }
+
+/// Goes back by one generation, as a controller orders it, of three that there are.
+pub(crate) fn ordered_rollback() -> Operation {
+    let world = upgraded();
+    world.activate(&["a--2", "c--1"]);
+    world.activate(&["a--2"]);
+    let order =
+        r#"{"version":1,"id":"run.1","limit_seconds":60,"request":"rollback","reason":"r"}"#;
+    let path = world.folder.join("order");
+    fs_err::write(&path, order).unwrap();
+    let inner = world.program(&["step", "--detached"]);
+    let arguments = inner.args.iter().map(|argument| argument.to_str().unwrap());
+    let words: Vec<&str> = std::iter::once(inner.path.as_str()).chain(arguments).collect();
+    let script = format!("exec {} < {path}", words.join(" "));
+    let program = Program::new("/bin/sh").args(["-c", &script]);
+    Operation { world, program, changes_nothing_live: false, setup_completes: false }
+}

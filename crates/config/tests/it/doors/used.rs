@@ -338,9 +338,13 @@ fn a_stick_has_what_is_served_without_links_and_installs_from_itself() {
     latest.json
     latest.json.minisig
     package_lists/HASH.package_list.json
+    packages/kv/kv--1.about
     packages/kv/kv--1.tar.zst
+    packages/router/router--1.about
     packages/router/router--1.tar.zst
+    packages/test-config/test-config--setup_HASH.about
     packages/test-config/test-config--setup_HASH.tar.zst
+    packages/test-metadata/test-metadata--setup_HASH.about
     packages/test-metadata/test-metadata--setup_HASH.tar.zst
     secrets/test-config-secrets--setup_HASH.age
     secrets/test-config-secrets-master--setup_HASH.age
