@@ -79,6 +79,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     for count in hosts {
         let folder = folder.join(count.to_string());
         let server = Server::start(&folder, count)?;
+        // First, while this process has no memory to spare from earlier work.
+        memory(&runtime, &server, count)?;
         let mut lines = Vec::new();
         for what in ["command", "file"] {
             let file = (what == "file").then(|| server.file());
@@ -91,7 +93,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             }
         }
         table(count, cores, &lines);
-        memory(&runtime, &server, count)?;
     }
     println!("load {}", load()?);
     runtime.block_on(fake_hosts())

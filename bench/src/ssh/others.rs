@@ -32,7 +32,9 @@ pub(super) fn run(server: &Server, what: &'static str) -> anyhow::Result<Vec<Lin
     let mut ansible = Command::new("ansible");
     ansible.args(["all", "-i", hosts.as_str(), "-f", &at_once]);
     // Connections that outlive it would not be counted.
-    ansible.env("ANSIBLE_SSH_ARGS", format!("-F {config}")).env("ANSIBLE_CONFIG", "/dev/null");
+    ansible
+        .env("ANSIBLE_SSH_ARGS", format!("-F {config}"))
+        .env("ANSIBLE_CONFIG", server.no_settings());
     ansible.env("ANSIBLE_PYTHON_INTERPRETER", "/usr/bin/python3");
     if is_file {
         ansible.args(["-m", "copy", "-a", &format!("src={file} dest={received}")]);

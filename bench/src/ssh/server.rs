@@ -44,6 +44,7 @@ impl Server {
         let public = fs_err::read_to_string(folder.join("host.pub"))?;
         fs_err::write(folder.join("known_hosts"), format!("[127.*]:{port} {public}"))?;
         fs_err::write(folder.join("empty"), "")?;
+        fs_err::write(folder.join("ansible.cfg"), "")?;
         fs_err::write(folder.join("file"), crate::audit::Noise(7).bytes(super::FILE_BYTES))?;
         // The same key exchange for all; no shell's own settings; all clients come from one address.
         let config = format!(
@@ -59,6 +60,7 @@ impl Server {
             .args(["-D", "-e", "-f"])
             .arg(folder.join("sshd_config"))
             .stdin(Stdio::null())
+            .stderr(fs_err::File::create(folder.join("log"))?.into_file())
             .spawn()
             .context(SSHD)?;
         let server = Self { child, folder: folder.to_owned(), count, port };
@@ -100,6 +102,11 @@ impl Server {
 
     pub(super) fn empty_config(&self) -> Utf8PathBuf {
         self.folder.join("empty")
+    }
+
+    /// A configuration of Ansible that says nothing.
+    pub(super) fn no_settings(&self) -> Utf8PathBuf {
+        self.folder.join("ansible.cfg")
     }
 
     pub(super) fn known_hosts(&self) -> Utf8PathBuf {
