@@ -11,6 +11,7 @@ mod install;
 mod measure;
 mod noop;
 mod serve;
+mod ssh;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,8 @@ enum Bench {
     Noop(noop::Args),
     /// Serving a large file to many, against nginx
     Serve(serve::Args),
+    /// Commands and files on hundreds of SSH servers, against pssh, clush and Ansible
+    Ssh(ssh::Args),
 }
 
 /// What is run against something else.
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Bench::Install(args) => install::run(&args),
         Bench::Noop(args) => noop::run(&args),
         Bench::Serve(args) => serve::run(&args),
+        Bench::Ssh(args) => ssh::run(&args),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -22,3 +22,13 @@ pub(crate) fn set_mode(path: &Utf8Path, mode: u32) -> io::Result<()> {
 pub(crate) fn set_mode(_path: &Utf8Path, _mode: u32) -> io::Result<()> {
     Ok(())
 }
+
+/// Gives a program a group of processes of its own, as an SSH server does.
+#[cfg(all(unix, feature = "ssh"))]
+pub(crate) fn own_group(command: &mut tokio::process::Command) {
+    command.process_group(0);
+}
+
+/// Does nothing: there are no such groups here.
+#[cfg(all(windows, feature = "ssh"))]
+pub(crate) fn own_group(_command: &mut tokio::process::Command) {}

@@ -224,7 +224,7 @@ pub(crate) async fn asked(cancel: &mut Option<watch::Receiver<bool>>) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// A command that took longer than it may.

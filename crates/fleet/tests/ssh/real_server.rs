@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fleet::inventory::Host;
-use fleet::transport::shell::{Command, Exit, Stdin};
-use fleet::transport::ssh::Ssh;
+use fleet::transport::shell::{ByLine, Command, Exit, Shell as _, Stdin};
+use fleet::transport::ssh::{HostKeys, Settings, Ssh};
+use tokio::sync::watch;
 
-use crate::support::{folder, host, run, run_command, settings};
+use crate::support::{folder, host, run, run_command, runs, settings};
 
 /// A server that runs; ended when it is dropped.
 struct Server {
@@ -28,16 +29,16 @@ impl Drop for Server {
 
 impl Server {
     fn start(more: &str) -> Self {
-        let (_guard, folder) = folder();
-        key(&folder.join("host"), "");
-        key(&folder.join("key"), "");
+        let (guard, folder) = folder();
+        key(&folder.join("host"), &["ed25519"]);
+        key(&folder.join("key"), &["ed25519"]);
         fs_err::copy(folder.join("key.pub"), folder.join("authorized_keys")).unwrap();
         // A server of root's wants this folder, which its service makes.
         let is_root = fs_err::create_dir_all("/run/sshd").is_ok();
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
         let config = format!(
             "ListenAddress {address}\nHostKey {folder}/host\nPidFile none\nStrictModes no\n\
-             AuthorizedKeysFile {folder}/authorized_keys\nUsePAM no\nUseDNS no\n{more}\n{}",
+             AuthorizedKeysFile {folder}/authorized_keys\nSetEnv HOME={folder}\nUsePAM no\nUseDNS no\n{more}\n{}",
             if is_root { "PermitRootLogin yes\n" } else { "" }
         );
         fs_err::write(folder.join("sshd_config"), config).unwrap();
@@ -49,7 +50,7 @@ impl Server {
             .stderr(log.into_file())
             .spawn()
             .unwrap();
-        let server = Self { child, address, folder, _guard };
+        let server = Self { child, address, folder, _guard: guard };
         let started = Instant::now();
         while TcpStream::connect(address).is_err() {
             let log = fs_err::read_to_string(server.folder.join("log")).unwrap();
@@ -74,9 +75,10 @@ fn user() -> String {
     String::from_utf8(id.stdout).unwrap().trim().to_owned()
 }
 
-fn key(path: &Utf8Path, passphrase: &str) {
+fn key(path: &Utf8Path, kind: &[&str]) {
     let made = Program::new("ssh-keygen")
-        .args(["-q", "-t", "ed25519", "-N", passphrase, "-f", path.as_str()])
+        .args(["-q", "-N", "", "-f", path.as_str(), "-t"])
+        .args(kind)
         .status()
         .unwrap();
     assert!(made.success());
@@ -96,11 +98,79 @@ async fn a_command_gets_its_input_and_tells_its_output_and_status() {
 }
 
 #[tokio::test]
-async fn a_hundred_commands_run_over_one_connection_one_after_the_other() {
+async fn many_commands_run_over_one_connection_one_after_the_other() {
     let server = Server::start("MaxSessions 2");
     let connection = server.ssh().connect(&server.host()).await.unwrap();
-    for number in 0..100 {
+    for number in 0..30 {
         let (exit, kept) = run(&connection, &format!("echo {number}")).await.unwrap();
         assert_eq!((exit, kept.text()), (Exit::Status(0), number.to_string()));
     }
+}
+
+#[tokio::test]
+async fn twenty_commands_at_once_are_no_more_at_a_time_than_a_server_allows() {
+    let server = Server::start("");
+    let connection = server.ssh().connect(&server.host()).await.unwrap();
+    let mut commands = tokio::task::JoinSet::new();
+    for number in 0..20 {
+        let connection = connection.clone();
+        commands.spawn(async move { run(&connection, &format!("echo {number}")).await });
+    }
+    for result in commands.join_all().await {
+        assert!(result.unwrap().0.is_success());
+    }
+}
+
+#[tokio::test]
+async fn a_cancelled_command_ends_with_all_it_started() {
+    let server = Server::start("MaxSessions 2");
+    let connection = server.ssh().connect(&server.host()).await.unwrap();
+    let (ask, cancel) = watch::channel(false);
+    let mut processes = Vec::new();
+    let mut heard = ByLine::new(|_, text: &str| {
+        processes.push(text.to_owned());
+        if processes.len() == 2 {
+            ask.send(true).unwrap();
+        }
+    });
+    let script = "echo $$; sleep 1000 & echo $!; wait";
+    let command = Command { cancel: Some(cancel), ..Command::new(script) };
+    connection.clone().run(command, &mut heard).await.unwrap_err();
+    assert_eq!(processes.len(), 2);
+    assert!(!processes.iter().any(|process| runs(process)));
+}
+
+#[tokio::test]
+async fn a_host_is_asked_for_the_type_of_key_that_is_known() {
+    let (_guard, folder) = folder();
+    let other = folder.join("rsa");
+    key(&other, &["rsa", "-b", "2048"]);
+    let server = Server::start(&format!("HostKey {other}"));
+    let public = fs_err::read_to_string(format!("{other}.pub")).unwrap();
+    let name = format!("[127.0.0.1]:{}", server.address.port());
+    fs_err::write(server.folder.join("known_hosts"), format!("{name} {public}")).unwrap();
+    let strict = Settings { host_keys: HostKeys::Strict, ..settings(&server.folder) };
+    Ssh::new(strict).connect(&server.host()).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_rsa_key_lets_us_in() {
+    let server = Server::start("");
+    let key = server.folder.join("rsa");
+    self::key(&key, &["rsa", "-b", "2048"]);
+    fs_err::copy(format!("{key}.pub"), server.folder.join("authorized_keys")).unwrap();
+    let host = Host { key: Some(key), ..server.host() };
+    server.ssh().connect(&host).await.unwrap();
+}
+
+#[tokio::test]
+async fn megabytes_reach_a_command_unchanged() {
+    let server = Server::start("");
+    let connection = server.ssh().connect(&server.host()).await.unwrap();
+    let bytes = vec![7; 20_000_000];
+    let copy = server.folder.join("copy");
+    let script = format!("cat >> {copy}");
+    let command = Command { stdin: Stdin::Reader(&mut &bytes[..]), ..Command::new(script) };
+    assert!(run_command(&connection, command).await.unwrap().0.is_success());
+    assert!(fs_err::read(copy).unwrap() == bytes);
 }

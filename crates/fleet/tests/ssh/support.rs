@@ -1,6 +1,7 @@
 //! What these tests share.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Mutex;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -8,6 +9,8 @@ use fleet::fault::Fault;
 use fleet::inventory::Host;
 use fleet::transport::shell::{Command, Exit, Kept, Shell};
 use fleet::transport::ssh::{Ask, Connection, HostKeys, NewHost, Question, Secret, Settings};
+use russh::keys::ssh_key::LineEnding;
+use russh::keys::{HashAlg, PrivateKey, PublicKey};
 
 /// A temporary folder and its path.
 pub(crate) fn folder() -> (tempfile::TempDir, Utf8PathBuf) {
@@ -17,7 +20,7 @@ pub(crate) fn folder() -> (tempfile::TempDir, Utf8PathBuf) {
 }
 
 /// A host of the inventory.
-pub(crate) fn host(address: std::net::SocketAddr, user: &str) -> Host {
+pub(crate) fn host(address: SocketAddr, user: &str) -> Host {
     Host {
         name: "a1".into(),
         address: address.ip().to_string(),
@@ -85,8 +88,48 @@ pub(crate) async fn run_command(
     Ok((exit, kept))
 }
 
-/// A fault as it is told: the reasons, then what to do.
-pub(crate) fn told(fault: &Fault) -> String {
+/// A fault as it is told: the reasons, then what to do; with words for what differs between runs.
+pub(crate) fn told(fault: &Fault, words: &[(&str, &str)]) -> String {
     let remedy = fault.remedy.as_deref().unwrap_or("-");
-    format!("{}: {fault}\n=> {remedy}", fault.kind)
+    let mut text = format!("{}: {fault}\n=> {remedy}", fault.kind);
+    for (what, word) in words {
+        text = text.replace(what, word);
+    }
+    text
+}
+
+/// A key in a file, as people have them.
+pub(crate) fn write_key(path: &Utf8Path, key: &PrivateKey) {
+    let text = key.to_openssh(LineEnding::LF).unwrap();
+    let (folder, name) = (path.parent().unwrap(), path.file_name().unwrap());
+    // Others must not be able to read it, or nobody takes it.
+    testing::files::write_files(folder, &[(name, text.as_bytes(), 0o600)]).unwrap();
+    let public = key.public_key().to_openssh().unwrap();
+    fs_err::write(format!("{path}.pub"), public).unwrap();
+}
+
+/// Writes that a host has a key.
+pub(crate) fn write_known(folder: &Utf8Path, marker: &str, address: SocketAddr, key: &PublicKey) {
+    let name = format!("[{}]:{}", address.ip(), address.port());
+    let line = format!("{marker}{name} {}\n", key.to_openssh().unwrap());
+    let file = folder.join("known_hosts");
+    let before = fs_err::read_to_string(&file).unwrap_or_default();
+    fs_err::write(file, before + &line).unwrap();
+}
+
+/// A key as people compare it.
+pub(crate) fn print(key: &PublicKey) -> String {
+    key.fingerprint(HashAlg::Sha256).to_string()
+}
+
+/// Whether a process runs. One that has ended and that nobody has asked about does not.
+pub(crate) fn runs(process: &str) -> bool {
+    let stat = fs_err::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    let state = stat.rsplit(')').next().unwrap_or_default().trim().chars().next();
+    state.is_some_and(|state| state != 'Z')
+}
+
+/// Where nobody listens.
+pub(crate) fn closed_port() -> SocketAddr {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }

@@ -53,8 +53,9 @@ const WINDOW_BYTES: u32 = 128 << 10;
 const PACKET_BYTES: u32 = 32 << 10;
 /// Messages of a channel that wait for whoever reads it.
 const CHANNEL_MESSAGES: usize = 8;
-/// Channels at once: servers allow ten by default, and one more is needed to end a command.
-const CHANNELS: usize = 8;
+/// Channels at once. Servers allow ten by default, and count one that is closed until they have done
+/// everything else they were told meanwhile; and one more is needed to end a command.
+const CHANNELS: usize = 4;
 /// Unanswered signs of life after which a connection is lost.
 const SIGNS_OF_LIFE: usize = 3;
 /// How much of what a server says first is kept, to tell why it refuses.
@@ -204,11 +205,19 @@ impl Handler for Watch {
             DisconnectReason::Error(russh::Error::Disconnect | russh::Error::HUP) => {
                 "it was closed by the host".to_owned()
             }
+            DisconnectReason::Error(russh::Error::IO(error)) if is_cut(&error) => {
+                "it was cut off".to_owned()
+            }
             DisconnectReason::Error(error) => error.to_string(),
         };
         *self.ending.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
         Ok(())
     }
+}
+
+fn is_cut(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
 impl Watch {
@@ -240,7 +249,7 @@ impl Watch {
                 .remedy("compare the key with the host's own and accept it once, or accept all new hosts"));
         }
         let Some(file) = files.first() else { return Ok(()) };
-        let pinned = self.shared.known_hosts.pin(file, name, key, self.options.hash_names);
+        let pinned = self.shared.known_hosts.pin(file, name, key, self.options.hash_names).await;
         pinned.map_err(|error| {
             Fault::of(FaultKind::HostKey, &error)
                 .during("the key of a new host cannot be written down")

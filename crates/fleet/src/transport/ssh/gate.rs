@@ -42,9 +42,9 @@ impl Gate {
             Arc::clone(addresses.entry(address.to_owned()).or_insert_with(new))
         };
         // They are never closed.
-        let _address = gate.acquire_owned().await.ok();
-        let _all = Arc::clone(&self.all).acquire_owned().await.ok();
-        Turn { _all, _address }
+        let address = gate.acquire_owned().await.ok();
+        let all = Arc::clone(&self.all).acquire_owned().await.ok();
+        Turn { _all: all, _address: address }
     }
 }
 

@@ -4,6 +4,7 @@
 //! not new. OpenSSH would take such a key with `accept-new`.
 
 use std::collections::HashMap;
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
@@ -13,13 +14,26 @@ use camino::{Utf8Path, Utf8PathBuf};
 use russh::keys::ssh_key::certificate::CertType;
 use russh::keys::{Algorithm, Certificate, HashAlg, PublicKey, PublicKeyOrCertificate};
 use sha1::{Digest as _, Sha1};
+use tokio::sync::oneshot;
 
-/// Files that are kept as long as they do not change, and the one who writes to them.
+/// Files that are kept as long as they do not change, and what has to be written to them.
 #[derive(Debug, Default)]
 pub(super) struct KnownHosts {
-    files: Mutex<HashMap<Utf8PathBuf, (Stamp, Arc<Vec<Line>>)>>,
-    writing: Mutex<()>,
+    files: Mutex<HashMap<Utf8PathBuf, Kept>>,
+    pending: Mutex<Vec<Pending>>,
+    writing: tokio::sync::Mutex<()>,
 }
+
+/// A line that has to be written.
+#[derive(Debug)]
+struct Pending {
+    file: Utf8PathBuf,
+    line: String,
+    told: oneshot::Sender<Result<(), Arc<io::Error>>>,
+}
+
+/// What a file said when it was read.
+type Kept = (Stamp, Arc<Vec<Line>>);
 
 /// Changes when a file does.
 type Stamp = (Option<SystemTime>, u64);
@@ -30,7 +44,8 @@ struct Line {
     number: usize,
     marker: Marker,
     patterns: String,
-    key: PublicKey,
+    /// Read only if it matters: a file may have thousands.
+    key: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,20 +103,22 @@ impl KnownHosts {
         let plain = name(host, 22);
         for file in files {
             for line in self.lines(file).iter() {
-                let entry =
-                    || Entry { file: file.clone(), line: line.number, key: line.key.clone() };
+                let entry = || {
+                    let key = PublicKey::from_openssh(&line.key).ok()?;
+                    Some(Entry { file: file.clone(), line: line.number, key })
+                };
                 if matches(&line.patterns, &known.name) {
                     let list = match line.marker {
                         Marker::Plain => &mut known.keys,
                         Marker::Authority => &mut known.authorities,
                         Marker::Revoked => &mut known.revoked,
                     };
-                    list.push(entry());
+                    list.extend(entry());
                 } else if line.marker == Marker::Plain
                     && plain != known.name
                     && matches(&line.patterns, &plain)
                 {
-                    known.without_port.push(entry());
+                    known.without_port.extend(entry());
                 }
             }
         }
@@ -124,35 +141,66 @@ impl KnownHosts {
         lines
     }
 
-    /// Writes down that a host has this key, for everybody who reads the file from now on.
-    pub(super) fn pin(
+    /// Writes down that a host has this key, for everybody who reads the file from now on. Lines that
+    /// come while others are being written are written together.
+    pub(super) async fn pin(
         &self,
         file: &Utf8Path,
         name: &str,
         key: &PublicKey,
         hashed: bool,
-    ) -> std::io::Result<()> {
-        use std::io::Write as _;
-        let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(folder) = file.parent() {
-            package::durable::create_folders(folder)?;
-        }
-        let before = match fs_err::read(file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            before => before.unwrap_or_default(),
-        };
-        let words = key.to_openssh().map_err(std::io::Error::other)?;
-        let words: Vec<&str> = words.split(' ').take(2).collect();
+    ) -> Result<(), Arc<io::Error>> {
         let name = if hashed { hash_name(name)? } else { name.to_owned() };
-        let mut line = format!("{name} {}\n", words.join(" "));
-        if before.last().is_some_and(|byte| *byte != b'\n') {
-            line.insert(0, '\n');
+        let key = key.to_openssh().map_err(io::Error::other)?;
+        let key: Vec<&str> = key.split(' ').take(2).collect();
+        let (told, hear) = oneshot::channel();
+        let line = format!("{name} {}\n", key.join(" "));
+        let pending = Pending { file: file.to_owned(), line, told };
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner).push(pending);
+        {
+            let _one_at_a_time = self.writing.lock().await;
+            let all = {
+                let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+                std::mem::take(&mut *pending)
+            };
+            if !all.is_empty() {
+                // Whoever was first has written for all others; how it ended is told to each.
+                drop(tokio::task::spawn_blocking(move || write_all(all)).await);
+            }
         }
-        // One write at the end: whoever else appends to it does not come in between.
-        let mut open = fs_err::OpenOptions::new().append(true).create(true).open(file)?;
-        open.write_all(line.as_bytes())?;
-        open.sync_all()
+        hear.await.unwrap_or_else(|error| Err(Arc::new(io::Error::other(error))))
     }
+}
+
+fn write_all(mut all: Vec<Pending>) {
+    all.sort_by(|one, other| one.file.cmp(&other.file));
+    for of_file in all.chunk_by_mut(|one, other| one.file == other.file) {
+        let lines: String = of_file.iter().map(|pending| pending.line.as_str()).collect();
+        let result = append(&of_file[0].file, lines).map_err(Arc::new);
+        for pending in of_file {
+            let (unused, _) = oneshot::channel();
+            // Whoever does not wait any more need not know.
+            drop(std::mem::replace(&mut pending.told, unused).send(result.clone()));
+        }
+    }
+}
+
+fn append(file: &Utf8Path, mut lines: String) -> io::Result<()> {
+    if let Some(folder) = file.parent() {
+        package::durable::create_folders(folder)?;
+    }
+    let mut open = fs_err::OpenOptions::new().read(true).append(true).create(true).open(file)?;
+    if open.metadata()?.len() > 0 {
+        let mut last = [0];
+        open.seek(SeekFrom::End(-1))?;
+        open.read_exact(&mut last)?;
+        if last != *b"\n" {
+            lines.insert(0, '\n');
+        }
+    }
+    // One write at the end: whoever else appends to it does not come in between.
+    open.write_all(lines.as_bytes())?;
+    open.sync_all()
 }
 
 impl Known {
@@ -230,7 +278,7 @@ fn parse(text: &str) -> Vec<Line> {
             first = words.next()?;
         }
         let (kind, key) = (words.next()?, words.next()?);
-        let key = PublicKey::from_openssh(&format!("{kind} {key}")).ok()?;
+        let key = format!("{kind} {key}");
         Some(Line { number: index + 1, marker, patterns: first.to_owned(), key })
     });
     parsed.collect()
@@ -281,9 +329,9 @@ fn is_hash_of(hash: &str, name: &str) -> Option<bool> {
     Some(hmac(&salt, name.as_bytes()) == BASE64_STANDARD.decode(hash).ok()?)
 }
 
-fn hash_name(name: &str) -> std::io::Result<String> {
+fn hash_name(name: &str) -> io::Result<String> {
     let mut salt = [0; 20];
-    getrandom::fill(&mut salt).map_err(std::io::Error::other)?;
+    getrandom::fill(&mut salt).map_err(io::Error::other)?;
     let hash = BASE64_STANDARD.encode(hmac(&salt, name.as_bytes()));
     Ok(format!("|1|{}|{hash}", BASE64_STANDARD.encode(salt)))
 }
@@ -332,8 +380,12 @@ mod tests {
 
     #[test]
     fn lines_that_nobody_understands_hide_no_other() {
-        let text = format!("# words\n\nnonsense\n@new-marker * {KEY}\nhost {KEY} comment\n");
-        let lines = parse(&text);
-        assert_eq!(lines.iter().map(|line| line.number).collect::<Vec<_>>(), [5]);
+        let text =
+            format!("# words\n\nnonsense\n@new-marker * {KEY}\nhost no key\nhost {KEY} comment\n");
+        let folder = tempfile::tempdir().unwrap();
+        let file = Utf8PathBuf::try_from(folder.path().join("known_hosts")).unwrap();
+        fs_err::write(&file, text).unwrap();
+        let known = KnownHosts::default().look(&[file], "host", 22);
+        assert_eq!(known.keys.iter().map(|entry| entry.line).collect::<Vec<_>>(), [6]);
     }
 }

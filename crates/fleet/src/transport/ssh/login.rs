@@ -50,7 +50,7 @@ enum Loaded {
 /// Something to log in with.
 #[derive(Debug, Clone)]
 enum Identity {
-    Agent(AgentIdentity, Utf8PathBuf),
+    Agent(Box<AgentIdentity>, Utf8PathBuf),
     Certificate(Arc<PrivateKey>, Box<Certificate>, Utf8PathBuf),
     Key(Arc<PrivateKey>, Utf8PathBuf),
     /// Opened when its turn comes, for which somebody has to be asked.
@@ -61,7 +61,7 @@ impl Identity {
     fn label(&self) -> String {
         match self {
             Self::Agent(identity, _) => {
-                let kind = match identity {
+                let kind = match **identity {
                     AgentIdentity::PublicKey { .. } => "key",
                     AgentIdentity::Certificate { .. } => "certificate",
                 };
@@ -144,7 +144,7 @@ fn refused(options: &Options, tried: &Tried) -> Fault {
     let said = if tried.said.is_empty() {
         "there was nothing to try".to_owned()
     } else {
-        format!("tried were {}", tried.said.join(", "))
+        format!("tried: {}", tried.said.join(", "))
     };
     Fault::new(FaultKind::Login, format!("{offers}; {said}"))
         .during(format!("`{user}` is not let in"))
@@ -195,7 +195,7 @@ async fn with_key(
                 tried.note(&label, "the agent does not answer");
                 return Ok(Outcome::Refused);
             };
-            let answer = match identity {
+            let answer = match *identity {
                 AgentIdentity::PublicKey { key, .. } => {
                     handle.authenticate_publickey_with(user, key, hash, &mut agent).await
                 }
@@ -300,14 +300,12 @@ async fn with_questions(
                 let mut replies = Vec::new();
                 for prompt in &prompts {
                     let question = question(options, &prompt.prompt, prompt.echo);
-                    match answers.secret(question).await {
-                        Some(secret) => replies.push(secret.reveal().to_owned()),
-                        None => {
-                            tried.note("questions", "nobody answers");
-                            // Whoever does not answer has failed, and can still do something else.
-                            replies.push(String::new());
-                        }
+                    let secret = answers.secret(question).await;
+                    if secret.is_none() {
+                        tried.note("questions", "nobody answers");
                     }
+                    // Whoever does not answer has failed, and can still do something else.
+                    replies.push(secret.map_or(String::new(), |secret| secret.reveal().to_owned()));
                 }
                 answer = handle
                     .authenticate_keyboard_interactive_respond(replies)
@@ -351,6 +349,7 @@ async fn with_password(
     Ok(tried.take("a password", answer) == Outcome::In)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn lost(error: russh::Error) -> Fault {
     Fault::of(FaultKind::Lost, &error).during("the connection ended during the login")
 }
@@ -386,7 +385,10 @@ impl Keys {
         let others = others.into_iter().filter(|_| !options.only_keys);
         if let Some(socket) = &options.agent {
             identities.extend(
-                named.into_iter().chain(others).map(|one| Identity::Agent(one, socket.clone())),
+                named
+                    .into_iter()
+                    .chain(others)
+                    .map(|one| Identity::Agent(Box::new(one), socket.clone())),
             );
         }
         for (path, loaded) in files {

@@ -168,7 +168,8 @@ async fn reach(
             }
         }
         [before @ .., last] => {
-            let via = jump_host(shared, before, last).await?;
+            let via = jump_host(shared, before, last).await;
+            let via = via.map_err(|fault| fault.during(format!("cannot connect to `{place}`")))?;
             let _turn = shared.gate.enter(&last.to_string()).await;
             let port = u32::from(options.port);
             let open = via.handle.channel_open_direct_tcpip(&options.address, port, "127.0.0.1", 0);

@@ -388,3 +388,58 @@ fn expand_tokens(path: &str, address: &str, user: &str, port: u16) -> Utf8PathBu
     }
     text.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolver(config: &str) -> (tempfile::TempDir, Resolver) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Utf8PathBuf::try_from(folder.path().join("config")).unwrap();
+        fs_err::write(&file, config).unwrap();
+        (folder, Resolver::new(Some(file)))
+    }
+
+    fn host(address: &str) -> Host {
+        Jump::parse(address).unwrap().as_host()
+    }
+
+    #[tokio::test]
+    async fn hosts_that_a_configuration_treats_alike_are_asked_about_once() {
+        let config = "User deploy\nHost db*\n  Port 2222\nHost *\n  IdentitiesOnly yes\n";
+        let (_guard, resolver) = resolver(config);
+        for number in 0..50 {
+            let web = resolver.resolve(&host(&format!("web{number}"))).await.unwrap();
+            assert_eq!((web.address, web.port), (format!("web{number}"), 22));
+            assert_eq!((web.user.as_str(), web.only_keys), ("deploy", true));
+            let db = resolver.resolve(&host(&format!("db{number}"))).await.unwrap();
+            assert_eq!((db.address, db.port), (format!("db{number}"), 2222));
+        }
+        assert_eq!(resolver.answers.lock().await.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn names_that_stand_for_others_are_asked_about_each() {
+        let (_guard, resolver) = resolver("Host web*\n  HostName %h.example\n");
+        for number in 0..3 {
+            let web = resolver.resolve(&host(&format!("web{number}"))).await.unwrap();
+            assert_eq!(web.address, format!("web{number}.example"));
+        }
+    }
+
+    #[tokio::test]
+    async fn without_a_configuration_nobody_is_asked() {
+        let (_guard, resolver) = resolver("# nothing\n");
+        let one = resolver.resolve(&host("root@[fe80::1]:2200")).await.unwrap();
+        assert_eq!((one.address.as_str(), one.port, one.user.as_str()), ("fe80::1", 2200, "root"));
+        assert!(resolver.answers.lock().await.is_empty());
+    }
+
+    #[test]
+    fn jump_hosts_have_users_ports_and_addresses_of_either_family() {
+        let jumps = Jump::parse_all("a,me@b.example:2222,[fe80::1]:22,fe80::2").unwrap();
+        let told: Vec<String> = jumps.iter().map(ToString::to_string).collect();
+        assert_eq!(told, ["a", "me@b.example:2222", "fe80::1:22", "fe80::2"]);
+        assert!(Jump::parse_all("-oProxyCommand=x").is_err());
+    }
+}

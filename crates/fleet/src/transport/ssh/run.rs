@@ -152,7 +152,7 @@ async fn once(
     let mut stdin = Some(stdin);
     let work = async {
         if matches!(who, Who::Root(_)) {
-            talk.until_begun(who).await?;
+            talk.until_begun(who, heard).await?;
         }
         let input = stdin.take().unwrap_or(Stdin::Empty);
         let write = Arc::clone(&talk.write);
@@ -419,7 +419,11 @@ impl Talk {
     }
 
     /// Waits until `sudo` has started the command, and gives it the password if it asks.
-    pub(super) async fn until_begun(&mut self, who: &Who) -> Result<(), Stop> {
+    pub(super) async fn until_begun(
+        &mut self,
+        who: &Who,
+        heard: &mut dyn Heard,
+    ) -> Result<(), Stop> {
         let prompt = prompt(&self.marker);
         let mut is_asked = false;
         while self.group.is_none() {
@@ -427,8 +431,7 @@ impl Talk {
                 return Err(Stop::NotRoot(self.said()));
             }
             let message = self.read.wait().await;
-            // Nothing of it is the command's.
-            self.take(message, &mut Nothing)?;
+            self.take(message, heard)?;
             let before = if self.has_terminal { &mut self.out } else { &mut self.err };
             if !before.said.ends_with(prompt.as_bytes()) {
                 continue;

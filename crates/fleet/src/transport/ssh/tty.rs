@@ -69,7 +69,7 @@ async fn piped(
     let stdin = std::mem::replace(&mut command.stdin, Stdin::Empty);
     let mut stdin = Some(stdin);
     let work = async {
-        root.until_begun(who).await?;
+        root.until_begun(who, &mut Nothing).await?;
         let write = Arc::clone(&pipes.write);
         let input = pump(stdin.take().unwrap_or(Stdin::Empty), &write);
         carry_all(&mut root, &mut pipes, input, command.limits.idle, heard).await

@@ -1,0 +1,72 @@
+//! Hosts behind others.
+
+use fleet::fault::FaultKind;
+use fleet::inventory::Host;
+use fleet::transport::ssh::Ssh;
+use insta::assert_snapshot;
+use testing::ssh_host::{Behaviour, Reply, SshHost};
+
+use crate::support::{closed_port, folder, host, run, settings, told};
+
+async fn saying(word: &'static str) -> SshHost {
+    let commands = std::sync::Arc::new(move |_: &_| Reply::says(word));
+    SshHost::start(Behaviour { commands, ..Behaviour::default() }).await
+}
+
+fn behind(server: &SshHost, jumps: &[&SshHost]) -> Host {
+    let jumps: Vec<String> = jumps.iter().map(|jump| format!("root@{}", jump.address)).collect();
+    Host { jump: Some(jumps.join(",")), ..host(server.address, "root") }
+}
+
+#[tokio::test]
+async fn hosts_behind_two_jump_hosts_share_one_way() {
+    let (_guard, folder) = folder();
+    let (outer, inner) = (saying("outer").await, saying("inner").await);
+    let ssh = Ssh::new(settings(&folder));
+    let mut connections = Vec::new();
+    for word in ["one", "two", "three"] {
+        let server = saying(word).await;
+        let connection = ssh.connect(&behind(&server, &[&outer, &inner])).await.unwrap();
+        let (_, kept) = run(&connection, "who").await.unwrap();
+        assert_eq!(kept.text(), word);
+        connections.push((server, connection));
+    }
+    assert_eq!((outer.connections(), inner.connections()), (1, 1));
+    // Keys of all of them were written down, each under its own name.
+    let known = fs_err::read_to_string(folder.join("known_hosts")).unwrap();
+    assert_eq!(known.lines().count(), 5);
+}
+
+#[tokio::test]
+async fn a_host_that_the_jump_host_does_not_reach_is_told_apart_from_the_jump_host() {
+    let (_guard, folder) = folder();
+    let jump = saying("jump").await;
+    let address = closed_port();
+    let jumps = Some(format!("root@{}", jump.address));
+    let target = Host { jump: jumps, ..host(address, "root") };
+    let port = address.port().to_string();
+    let fault = Ssh::new(settings(&folder)).connect(&target).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Unreachable);
+    let jump_port = jump.address.port().to_string();
+    assert_snapshot!(told(&fault, &[(&port, "PORT"), (&jump_port, "JUMP")]), @"
+    unreachable: cannot connect to `root@127.0.0.1:PORT`: the jump host `root@127.0.0.1:JUMP` does not reach it: Failed to open channel (ConnectFailed)
+    => look whether the host is up, and whether the jump host allows forwarding
+    ");
+}
+
+#[tokio::test]
+async fn a_jump_host_that_is_gone_fails_all_behind_it_at_once() {
+    let (_guard, folder) = folder();
+    let (jump, server) = (closed_port(), saying("host").await);
+    let target = Host { jump: Some(format!("root@{jump}")), ..host(server.address, "root") };
+    let (port, jump_port) = (server.address.port().to_string(), jump.port().to_string());
+    let ssh = Ssh::new(settings(&folder));
+    let first = ssh.connect(&target).await.unwrap_err();
+    assert_eq!(first.kind, FaultKind::Unreachable);
+    assert_snapshot!(told(&first, &[(&port, "PORT"), (&jump_port, "JUMP")]), @"
+    unreachable: cannot connect to `root@127.0.0.1:PORT`: through jump host `root@127.0.0.1:JUMP`: cannot connect to `root@127.0.0.1:JUMP`: Connection refused (os error 111)
+    => look whether the host is up, its SSH server runs and a firewall lets us through
+    ");
+    assert_eq!(ssh.connect(&target).await.unwrap_err(), first);
+    assert_eq!(server.connections(), 0);
+}
