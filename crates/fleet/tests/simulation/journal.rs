@@ -133,7 +133,9 @@ fn hosts_that_fail_for_one_reason_are_one_cause_with_evidence() {
         (Mishap::Dead, &["a5", "a6"][..]),
         (Mishap::Unfit, &["a30"][..]),
     ] {
-        hosts.iter().for_each(|host| cluster.world.afflict(host, Some(mishap)));
+        for host in hosts {
+            cluster.world.afflict(host, Some(mishap));
+        }
     }
     let done = cluster.upgrade().unwrap();
     assert_eq!(done.end, End::Done);

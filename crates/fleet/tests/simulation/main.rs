@@ -1,5 +1,7 @@
 //! Runs on simulated hosts: whatever goes wrong, each host ends as it must.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod engine;
 mod fleet_of;
 mod invariants;
@@ -36,17 +38,32 @@ macro_rules! ten_thousand_hosts {
 }
 
 ten_thousand_hosts! {
-    ten_thousand_hosts_each_end_as_they_must_with_seeds_0_to_9: 0..10;
-    ten_thousand_hosts_each_end_as_they_must_with_seeds_10_to_19: 10..20;
-    ten_thousand_hosts_each_end_as_they_must_with_seeds_20_to_29: 20..30;
-    ten_thousand_hosts_each_end_as_they_must_with_seeds_30_to_39: 30..40;
-    ten_thousand_hosts_each_end_as_they_must_with_seeds_40_to_49: 40..50;
+    ten_thousand_hosts_each_end_as_they_must_with_seeds_0_to_4: 0..5;
+    ten_thousand_hosts_each_end_as_they_must_with_seeds_5_to_9: 5..10;
+    ten_thousand_hosts_each_end_as_they_must_with_seeds_10_to_14: 10..15;
+    ten_thousand_hosts_each_end_as_they_must_with_seeds_15_to_19: 15..20;
+    ten_thousand_hosts_each_end_as_they_must_with_seeds_20_to_24: 20..25;
+    ten_thousand_hosts_each_end_as_they_must_with_seeds_25_to_29: 25..30;
+    ten_thousand_hosts_each_end_as_they_must_with_seeds_30_to_34: 30..35;
+    ten_thousand_hosts_each_end_as_they_must_with_seeds_35_to_39: 35..40;
+    ten_thousand_hosts_each_end_as_they_must_with_seeds_40_to_44: 40..45;
+    ten_thousand_hosts_each_end_as_they_must_with_seeds_45_to_49: 45..50;
 }
 
 #[test]
 #[ignore = "long: a thousand upgrades of ten thousand hosts"]
 fn ten_thousand_hosts_each_end_as_they_must_with_a_thousand_seeds() {
     upgrade_ten_thousand(1_000..2_000);
+}
+
+#[test]
+#[ignore = "long: an upgrade of fifty thousand hosts"]
+fn fifty_thousand_hosts_each_end_as_they_must() {
+    let cluster = Cluster::new(5, 49_995, 1, &Faults::of_agents(20_000));
+    let mut seen = Seen::default();
+    let done = cluster.watched(&mut |event| seen.see(event)).unwrap();
+    assert_eq!(done.end, End::Done, "{:?}", done.counts);
+    hold(&cluster, &done, &seen);
 }
 
 /// Does a run while controllers are killed, each time with a new one.
