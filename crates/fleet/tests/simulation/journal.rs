@@ -240,3 +240,19 @@ async fn of_much_output_the_first_and_the_last_lines_are_kept_and_the_rest_is_co
     let steps = done.journal.steps(&cluster.spec.id, Some(0)).unwrap();
     assert_eq!(steps.iter().map(|step| step.dropped).collect::<Vec<_>>(), [981, 0]);
 }
+
+#[test]
+fn many_lines_are_few_commits() {
+    let cluster = Cluster::new(1, 200, 1, &Faults::none());
+    let (folder, mut steps) = (folder(), 0);
+    let opened = || Journal::open(path(&folder), "cluster", Durability::Off);
+    let done = simulate(&cluster.world, cluster.spec.clone(), None, opened, &mut |event| {
+        steps += u64::from(matches!(event.what, fleet::event::What::Told { .. }));
+    })
+    .unwrap();
+    // Each of the 201 switches says a line.
+    let lines: usize =
+        (0..201).map(|host| done.journal.lines(&cluster.spec.id, host).unwrap().len()).sum();
+    assert_eq!(lines, 201);
+    assert!(done.journal.commits() < steps, "{} commits of {steps} steps", done.journal.commits());
+}

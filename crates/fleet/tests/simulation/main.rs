@@ -63,6 +63,7 @@ fn fifty_thousand_hosts_each_end_as_they_must() {
     let mut seen = Seen::default();
     let done = cluster.watched(&mut |event| seen.see(event)).unwrap();
     assert_eq!(done.end, End::Done, "{:?}", done.counts);
+    println!("{:?} in {:?}, {} commits", done.counts, done.took, done.journal.commits());
     hold(&cluster, &done, &seen);
 }
 
@@ -91,7 +92,7 @@ fn no_effect_happens_twice_however_often_the_controller_is_killed() {
         let mut cluster = Cluster::new(3, 60, seed, &Faults::of_agents(150_000));
         cluster.spec.budget = Size::Percent(if seed % 3 == 0 { 5 } else { 60 });
         cluster.spec.limits.parallel = 16;
-        let kills = Kills { seed, most: 60, within: 25 };
+        let kills = Kills { seed, most: 60, within: 15 };
         killed += with_kills(&cluster, kills, path(&folder), &mut Seen::default());
     }
     assert!(killed > 600, "killed {killed} times");
@@ -101,7 +102,7 @@ fn no_effect_happens_twice_however_often_the_controller_is_killed() {
 fn ten_thousand_hosts_survive_controllers_that_die() {
     let folder = folder();
     let cluster = Cluster::new(3, 9_997, 7, &Faults::of_agents(20_000));
-    let kills = Kills { seed: 7, most: 12, within: 8_000 };
+    let kills = Kills { seed: 7, most: 12, within: 1_000 };
     let killed = with_kills(&cluster, kills, path(&folder), &mut Seen::default());
     assert!(killed > 5, "killed {killed} times");
 }
