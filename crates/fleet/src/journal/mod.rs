@@ -198,7 +198,7 @@ impl Journal {
         let connection = Connection::open_in_memory()
             .map_err(|source| JournalError::Sqlite { path: MEMORY.to_owned(), source })?;
         let journal = Self::of(connection, None);
-        journal.set_up("PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;")?;
+        journal.set_up("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")?;
         Ok(journal)
     }
 

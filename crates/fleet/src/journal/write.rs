@@ -60,12 +60,12 @@ pub(crate) struct Said {
 }
 
 impl Batch {
+    /// Whether there is nothing that must be written before anything else happens.
     pub(crate) fn is_empty(&self) -> bool {
         self.answers.is_empty()
             && self.intents.is_empty()
             && self.states.is_empty()
             && self.events.iter().all(|event| event.number.is_none())
-            && self.lines.is_empty()
             && self.outcome.is_none()
     }
 }

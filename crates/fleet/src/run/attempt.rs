@@ -91,19 +91,22 @@ async fn once<T: Transport>(
         said.tell(Message::Connecting);
         let host = &spec.hosts[todo.host].host;
         let connecting = within(limits.connect, FaultKind::Unreachable, transport.connect(host));
-        *session = Some(connecting.await.map_err(|fault| fault.during("cannot connect"))?);
+        let made = connecting.await.map_err(|fault| fault.during("cannot connect"))?;
+        // Once for each connection: those that are kept are ready.
+        let made = session.insert(made);
+        within(limits.prepare, FaultKind::TimedOut, made.prepare()).await?;
     }
-    let Some(session) = session.as_mut() else { unreachable!("it was just made") };
-    // Does nothing if all is there, so a connection need not remember whether it did.
-    within(limits.prepare, FaultKind::TimedOut, session.prepare()).await?;
+    let Some(ready) = session.as_mut() else { unreachable!("it was just made") };
     let limit = todo.limit + GRACE;
     match &todo.action {
         Action::Push => {
-            within(limit, FaultKind::TimedOut, session.push(said)).await?;
+            within(limit, FaultKind::TimedOut, ready.push(said)).await?;
             Ok(Outcome::Silent)
         }
         Action::Leave => {
-            within(limit, FaultKind::TimedOut, session.leave()).await?;
+            within(limit, FaultKind::TimedOut, ready.leave()).await?;
+            // Whoever comes back has to prepare it again.
+            *session = None;
             Ok(Outcome::Silent)
         }
         Action::Order(request) => {
@@ -114,7 +117,7 @@ async fn once<T: Transport>(
                 request: request.clone(),
             };
             *sent = true;
-            let answer = within(limit, FaultKind::TimedOut, session.step(&order, said)).await?;
+            let answer = within(limit, FaultKind::TimedOut, ready.step(&order, said)).await?;
             Ok(Outcome::Answered { report: answer.report, already: answer.already })
         }
     }

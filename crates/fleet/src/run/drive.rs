@@ -4,12 +4,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, Id, JoinError, JoinSet};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use super::attempt::{Message, Performed, Speaker, perform};
 use super::machine::{Effect, Outcome, Stopped, Todo};
@@ -18,6 +19,10 @@ use crate::event::{Counts, Event, What};
 use crate::fault::{Fault, FaultKind};
 use crate::journal::{AnswerRow, Batch, IntentRow, Journal, Said, StateRow};
 use crate::transport::Transport;
+
+/// Lines that may wait for a commit that is needed anyway, and how long.
+const LINES_GATHERED: usize = 1000;
+const LINES_WAIT: Duration = Duration::from_secs(1);
 
 /// What somebody asks of a run that is at work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -88,6 +93,39 @@ struct Decided {
     launches: Vec<Todo>,
 }
 
+/// Lines that wait for a commit: hosts that talk a lot would cost one for each line.
+#[derive(Debug, Default)]
+struct Gathered {
+    lines: Vec<Said>,
+    since: Option<Instant>,
+}
+
+impl Gathered {
+    fn append(&mut self, lines: &mut Vec<Said>) {
+        if self.lines.is_empty() {
+            self.since = (!lines.is_empty()).then(Instant::now);
+        }
+        self.lines.append(lines);
+    }
+
+    /// When they must be written at the latest.
+    fn due(&self) -> Option<Instant> {
+        self.since.filter(|_| !self.lines.is_empty()).map(|since| since + LINES_WAIT)
+    }
+
+    fn are_due(&self) -> bool {
+        self.lines.len() >= LINES_GATHERED || self.due().is_some_and(|due| due <= Instant::now())
+    }
+
+    fn write<T: Transport>(&mut self, run: &mut Run, flow: &Flow<T>) -> Result<(), RunError> {
+        if !self.lines.is_empty() {
+            let batch = Batch { lines: std::mem::take(&mut self.lines), ..Batch::default() };
+            run.journal.commit(run.number, &batch, flow.time())?;
+        }
+        Ok(())
+    }
+}
+
 impl Run {
     /// Does all that is to be done, and tells `watch` of it in order. Whatever ends this, a journal that
     /// fails, a dropped future, a lost machine, the run can be resumed.
@@ -98,7 +136,7 @@ impl Run {
         watch: &mut (dyn FnMut(&Event) + Send),
     ) -> Result<Finished, RunError> {
         let mut flow = Flow::new(transport, control, self.now);
-        let mut decided = Decided::default();
+        let (mut decided, mut gathered) = (Decided::default(), Gathered::default());
         let first = std::mem::take(&mut self.effects);
         self.decide(first, &flow, &mut decided);
         loop {
@@ -107,7 +145,9 @@ impl Run {
                 let is_stopped = self.machine.stopped().is_some();
                 batch.outcome = Some(if is_stopped { STOPPED } else { DONE }.to_owned());
             }
-            if !batch.is_empty() {
+            gathered.append(&mut batch.lines);
+            if !batch.is_empty() || gathered.are_due() {
+                batch.lines = std::mem::take(&mut gathered.lines);
                 let (journal, number, now) = (&mut self.journal, self.number, flow.time());
                 without_blocking(|| journal.commit(number, &batch, now))?;
             }
@@ -117,10 +157,11 @@ impl Run {
                 flow.launch(todo, heard, self.machine.spec());
             }
             if let Some(end) = self.end(&flow) {
+                gathered.write(&mut self, &flow)?;
                 let counts = self.machine.counts();
                 return Ok(Finished { end, counts, journal: self.journal });
             }
-            let (joined, messages) = flow.wait().await;
+            let (joined, messages) = flow.wait(gathered.due()).await;
             for (host, message) in messages {
                 self.hear(host, message, &flow, &mut decided);
             }
@@ -280,8 +321,11 @@ impl<T: Transport> Flow<T> {
         self.running.insert(abort.id(), Running { host, tag, changes, abort });
     }
 
-    /// Waits until something happens, and takes all that did.
-    async fn wait(&mut self) -> (Vec<Joined<T::Session>>, Vec<(usize, Message)>) {
+    /// Waits until something happens, or it is time, and takes all that did.
+    async fn wait(
+        &mut self,
+        due: Option<Instant>,
+    ) -> (Vec<Joined<T::Session>>, Vec<(usize, Message)>) {
         let (mut joined, mut messages) = (Vec::new(), Vec::new());
         tokio::select! {
             biased;
@@ -291,6 +335,7 @@ impl<T: Transport> Flow<T> {
             },
             Some(message) = self.from.recv() => messages.push(message),
             Some(done) = self.tasks.join_next_with_id() => joined.push(done),
+            () = sleep_until(due.unwrap_or(self.began)), if due.is_some() => {}
         }
         while let Some(done) = self.tasks.try_join_next_with_id() {
             joined.push(done);

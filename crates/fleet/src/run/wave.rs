@@ -238,7 +238,7 @@ mod tests {
             masters_last: bool,
         ) {
             let (targets, facts): (Vec<Target>, Vec<Fact>) = all.into_iter().unzip();
-            let waves = Waves { canaries, batch, masters_last, ..Waves::careful() };
+            let waves = Waves { masters_last, canaries, batch, ..Waves::careful() };
             let made = partition(&targets, &waves, &facts);
 
             let mut placed: Vec<usize> = made.iter().flat_map(|wave| wave.hosts.clone()).collect();

@@ -221,7 +221,7 @@ async fn hosts_go_on_when_the_controller_ends_at_once_and_do_nothing_twice() {
     let doing = hosts.iter().filter(|row| row.doing.as_deref() == Some("install")).count();
     assert_eq!(doing, 4, "the journal says who is at what");
 
-    tokio::time::sleep(std::time::Duration::from_secs(600)).await;
+    tokio::time::sleep(std::time::Duration::from_mins(10)).await;
     let run = Run::resume(stopped.journal, &cluster.spec.id, |_| {}, now()).unwrap();
     let done = go(run, &cluster.world, &mut |_| {}).await;
     assert_eq!((done.end, done.counts.done), (End::Done, 44));

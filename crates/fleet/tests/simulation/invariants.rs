@@ -23,8 +23,6 @@ pub(crate) struct Seen {
 impl Seen {
     pub(crate) fn see(&mut self, event: &Event) {
         match &event.what {
-            // A controller that was killed after the commit told nobody.
-            What::Resumed => self.wave.clear(),
             What::Wave { hosts, .. } => {
                 for host in hosts {
                     if !self.in_waves.insert(host.clone()) {
@@ -33,17 +31,18 @@ impl Seen {
                 }
                 self.wave.clone_from(hosts);
             }
-            What::WaveEnded { .. } => self.wave.clear(),
+            // A controller that was killed after the commit told nobody.
+            What::Resumed | What::WaveEnded { .. } => self.wave.clear(),
             What::Stopping { .. } => {
                 self.stopped = true;
                 self.failed_wave.clone_from(&self.wave);
             }
             // What a controller that was killed had begun is asked for again, first of all.
             What::Told { .. } if self.is_resuming => return,
-            What::Told { host, step } if self.stopped => {
-                if !["undo", "leave"].contains(&step.as_str()) {
-                    self.mistakes.push(format!("{host} is told to {step} after the end"));
-                }
+            What::Told { host, step }
+                if self.stopped && !["undo", "leave"].contains(&step.as_str()) =>
+            {
+                self.mistakes.push(format!("{host} is told to {step} after the end"));
             }
             _ => {}
         }

@@ -133,7 +133,9 @@ fn hosts_that_fail_for_one_reason_are_one_cause_with_evidence() {
         (Mishap::Dead, &["a5", "a6"][..]),
         (Mishap::Unfit, &["a30"][..]),
     ] {
-        hosts.iter().for_each(|host| cluster.world.afflict(host, Some(mishap)));
+        for host in hosts {
+            cluster.world.afflict(host, Some(mishap));
+        }
     }
     let done = cluster.upgrade().unwrap();
     assert_eq!(done.end, End::Done);
@@ -237,4 +239,20 @@ async fn of_much_output_the_first_and_the_last_lines_are_kept_and_the_rest_is_co
     assert_eq!(texts[19], "ü".repeat(2048));
     let steps = done.journal.steps(&cluster.spec.id, Some(0)).unwrap();
     assert_eq!(steps.iter().map(|step| step.dropped).collect::<Vec<_>>(), [981, 0]);
+}
+
+#[test]
+fn many_lines_are_few_commits() {
+    let cluster = Cluster::new(1, 200, 1, &Faults::none());
+    let (folder, mut steps) = (folder(), 0);
+    let opened = || Journal::open(path(&folder), "cluster", Durability::Off);
+    let done = simulate(&cluster.world, cluster.spec.clone(), None, opened, &mut |event| {
+        steps += u64::from(matches!(event.what, fleet::event::What::Told { .. }));
+    })
+    .unwrap();
+    // Each of the 201 switches says a line.
+    let lines: usize =
+        (0..201).map(|host| done.journal.lines(&cluster.spec.id, host).unwrap().len()).sum();
+    assert_eq!(lines, 201);
+    assert!(done.journal.commits() < steps, "{} commits of {steps} steps", done.journal.commits());
 }

@@ -28,6 +28,9 @@ const SLOW: u64 = 15;
 /// How far off a clock can be, in seconds: ten years.
 const SKEW: i64 = 315_360_000;
 
+/// Between two moments at which answers come.
+const TICK: Duration = Duration::from_millis(200);
+
 /// When simulations take place.
 const EPOCH_SECONDS: i64 = 1_800_000_000;
 
@@ -36,6 +39,12 @@ pub(super) fn time(began: Instant) -> Timestamp {
     let passed = SignedDuration::try_from(began.elapsed()).unwrap_or_default();
     let epoch = Timestamp::from_second(EPOCH_SECONDS).unwrap_or(Timestamp::UNIX_EPOCH);
     epoch.checked_add(passed).unwrap_or(Timestamp::MAX)
+}
+
+/// The next moment at which answers come: then many come at once, as they do where a commit takes time.
+fn tick(began: Instant, at: Instant) -> Instant {
+    let since = (at - began).as_nanos().div_ceil(TICK.as_nanos());
+    began + TICK * u32::try_from(since).unwrap_or(u32::MAX)
 }
 
 /// A change of what is live on a host.
@@ -240,7 +249,7 @@ impl Model {
         order: &Order,
         cluster: Option<Result<(), String>>,
         now: Instant,
-        time: Timestamp,
+        began: Instant,
     ) -> Fate {
         let takes = match &order.request {
             Request::Stage(_) => self.latency(1_000, 20_000),
@@ -256,9 +265,9 @@ impl Model {
             id: order.id.clone(),
             request: order.request.clone(),
             cluster,
-            time,
+            time: time(began),
             begun: now,
-            ends: now + takes,
+            ends: tick(began, now + takes),
             fate,
         };
         match fate {

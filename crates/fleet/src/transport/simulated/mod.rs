@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use self::cluster::Cluster;
 pub use self::host::{Effect, Look};
-use self::host::{Fate, Model, time};
+use self::host::{Fate, Model};
 pub use self::mishap::{Faults, Mishap};
 pub use self::run::{Kills, Simulated, SimulationError, simulate};
 use super::{Answer, Listener, Session, Transport};
@@ -159,8 +159,8 @@ impl World {
             Some(working) => return Begun::Wait(working.ends),
             None => {}
         }
-        let time = time(*self.began.get_or_init(|| now));
-        let heard = host.begin(order, cluster, now, time);
+        let began = *self.began.get_or_init(|| now);
+        let heard = host.begin(order, cluster, now, began);
         let (is_master, changes) = (host.is_master, host.is_switching());
         drop(host);
         if is_master && changes {

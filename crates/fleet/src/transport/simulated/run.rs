@@ -14,7 +14,7 @@ use crate::journal::{Journal, JournalError, Moment};
 use crate::run::{Control, End, Run, RunError, RunId, RunSpec};
 
 /// How long hosts go on afterwards that nobody hears of any more.
-const AFTERWARDS: Duration = Duration::from_secs(86_400);
+const AFTERWARDS: Duration = Duration::from_hours(24);
 
 /// When controllers are killed.
 #[derive(Debug, Clone, Copy)]
