@@ -18,6 +18,8 @@ pub struct Cause {
     pub causes: Vec<String>,
     /// What checks of one of them found.
     pub findings: Vec<Finding>,
+    /// The last lines of what failed on one of them.
+    pub log: Vec<String>,
     /// What to do about it.
     pub remedy: Option<String>,
     /// In which state they are: `failed`, `unreachable`, `in_doubt`.
@@ -62,6 +64,7 @@ fn cause_of(trouble: &Trouble, state: String) -> Cause {
         kind: trouble.kind.clone(),
         causes: trouble.causes.clone(),
         findings: trouble.findings.clone(),
+        log: trouble.log.clone(),
         remedy: trouble.remedy.clone(),
         state,
         hosts: Vec::new(),

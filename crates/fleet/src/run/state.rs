@@ -57,6 +57,9 @@ pub struct Trouble {
     /// What checks found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub findings: Vec<Finding>,
+    /// The last lines of what failed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub log: Vec<String>,
 }
 
 /// What happens to a host.
@@ -188,6 +191,7 @@ impl Trouble {
             causes: failed.causes.clone(),
             remedy: failed.remedy.clone(),
             findings: failed.findings.clone(),
+            log: failed.log.clone(),
         }
     }
 
@@ -199,6 +203,7 @@ impl Trouble {
             causes: fault.causes.clone(),
             remedy: fault.remedy.clone(),
             findings: Vec::new(),
+            log: Vec::new(),
         }
     }
 
@@ -212,6 +217,7 @@ impl Trouble {
             causes: bad.iter().map(|bad| format!("{}: {}", bad.name, bad.found)).collect(),
             remedy: bad.iter().find_map(|bad| bad.fix.clone()),
             findings: bad,
+            log: Vec::new(),
         }
     }
 
@@ -223,6 +229,7 @@ impl Trouble {
             causes: vec![cause.into()],
             remedy: None,
             findings: Vec::new(),
+            log: Vec::new(),
         }
     }
 }

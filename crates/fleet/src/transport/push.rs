@@ -9,7 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use camino::Utf8PathBuf;
 use host::wire::{Report, Request};
-use package::bundle::{self, Bundle, LATEST, SIGNATURE};
+use package::bundle::{self, Bundle, LATEST, OperatingSystem, SIGNATURE};
 use package::{PackageId, Sha256};
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -110,6 +110,12 @@ fn small_files<S>(supply: &Supply, remote: &Remote<S>) -> io::Result<Vec<File>> 
     let secrets = supply.bundle.secrets.iter().filter(|(_, roles)| is_read(roles));
     paths.extend(secrets.map(|(id, _)| bundle::secret_path(id)));
     paths.extend(supply.bundle.late.iter().map(bundle::late_path));
+    let of_roles = supply.bundle.packages.get(&OperatingSystem::Linux).into_iter().flatten();
+    let ids =
+        of_roles.filter(|(role, _)| remote.host.roles.contains(*role)).flat_map(|(_, ids)| ids);
+    let about: BTreeSet<String> = ids.map(bundle::about_path).collect();
+    // Programs that made bundles before did not say anything about packages.
+    paths.extend(about.into_iter().filter(|path| supply.bundle.files.contains_key(path.as_str())));
     let described = |path: String| {
         let content = fs_err::read(supply.serve.join(&path))?;
         Ok(File { path, bytes: content.len() as u64, sha256: Sha256::of(&content) })

@@ -39,6 +39,7 @@ pub(crate) struct InstallerArgs {
 /// One of these, or `--genconf`.
 #[derive(Debug, clap::Args)]
 #[group(multiple = false)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 struct Action {
     /// Check the configuration and make what hosts install, the default
     #[arg(long)]

@@ -50,7 +50,7 @@ pub(super) fn tell(
 
 /// Failures, the one with the most hosts first.
 pub(super) fn causes(failures: &[Cause], output: &Output) -> Result<(), Failure> {
-    for Cause { during, kind, causes, findings, remedy, hosts, .. } in failures {
+    for Cause { during, kind, causes, findings, log, remedy, hosts, .. } in failures {
         output.line(&format!(
             "{}: {during}: {kind}: {}",
             some(hosts),
@@ -61,6 +61,9 @@ pub(super) fn causes(failures: &[Cause], output: &Output) -> Result<(), Failure>
             if let Some(fix) = &finding.fix {
                 output.line(&format!("        {}", plain(fix)))?;
             }
+        }
+        for line in log {
+            output.line(&format!("    {}", plain(line)))?;
         }
         if let Some(remedy) = remedy {
             output.line(&format!("    {}", plain(remedy)))?;
