@@ -186,6 +186,23 @@ impl<S: Shell> Remote<S> {
         })
     }
 
+    /// Keeps a copy of the program that an uninstallation removes: what was done is still to be told.
+    async fn keep_program(&mut self) -> Result<(), Fault> {
+        let tool = self.shared.kit.distribution.install_root.join("tool/monobloc");
+        if self.is_ready || self.program.as_deref() != Some(tool.as_str()) {
+            return Ok(());
+        }
+        let script = format!(
+            "{}{}\numask 077\nfind_place && cp {} \"$place/monobloc\" && echo \"$place/monobloc\"",
+            self.words(),
+            functions(PREPARE),
+            quoted(tool.as_str()),
+        );
+        let kept = self.ask(script, Stdin::Empty).await?;
+        self.program = Some(kept.text());
+        Ok(())
+    }
+
     /// The command that does a step.
     async fn program(&mut self) -> Result<String, Fault> {
         if self.program.is_none() {
@@ -219,7 +236,11 @@ impl<S: Shell> Session for Remote<S> {
     }
 
     async fn step(&mut self, order: &Order, said: &mut dyn Listener) -> Result<Answer, Fault> {
-        let script = self.program().await?;
+        let mut script = self.program().await?;
+        if matches!(order.request, Request::Uninstall { .. }) {
+            self.keep_program().await?;
+            script = self.program().await?;
+        }
         let is_pulled = self.shared.kit.bundle.as_ref().is_none_or(|supply| supply.url.is_some());
         if !is_pulled && self.pushed.is_none() && kit::needs_bundle(&order.request) {
             push::begin(self, said).await?;

@@ -1,5 +1,7 @@
 //! Who the hosts are, as somebody wrote it down.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -12,7 +14,7 @@ fn parse(text: &str) -> Inventory {
 
 fn mistakes(text: &str) -> String {
     let found = file::parse(Utf8Path::new("inventory.yaml"), text).unwrap_err();
-    found.iter().map(|found| format!("{found}\n")).collect()
+    found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 fn names(inventory: &Inventory) -> Vec<&str> {
@@ -85,7 +87,8 @@ hosts:
 
 #[test]
 fn what_is_no_inventory_is_refused() {
-    insta::assert_snapshot!([mistakes(""), mistakes("[1]"), mistakes("hosts: {"), mistakes("hosts: x")].concat(), @"
+    let found = ["", "[1]", "hosts: {", "hosts: x"].map(mistakes).join("\n");
+    insta::assert_snapshot!(found, @"
     inventory.yaml:1:1: the inventory lacks the key `hosts`
     inventory.yaml:1:1: the inventory is a list, expected an object
     inventory.yaml:1:8: not valid YAML: unclosed bracket '{' (each `[` needs a `]`, each `{` a `}`)
