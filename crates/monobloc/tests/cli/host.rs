@@ -52,13 +52,13 @@ fn a_set_goes_live_once() {
     make the link `etc`
     make the link `include`
     make the link `lib`
-    make generation 1 live
     make the folder `[TEMP]/opt/systemd`
-    make the folder `[TEMP]/opt/systemd/dcos.target.wants`
     make the folder `[TEMP]/opt/systemd/multi-user.target.wants`
     write `[TEMP]/opt/systemd/dcos-setup.service`
-    write `[TEMP]/opt/systemd/dcos.target`
     make the link `[TEMP]/opt/systemd/multi-user.target.wants/dcos-setup.service` to `../dcos-setup.service`
+    make generation 1 live
+    make the folder `[TEMP]/opt/systemd/dcos.target.wants`
+    write `[TEMP]/opt/systemd/dcos.target`
     --- stderr
     ");
     assert_snapshot!(run(&env, &["active"]), @"
