@@ -187,6 +187,29 @@ impl Request {
         }
     }
 
+    /// Whether a report is one that a host answers this with.
+    pub fn is_answered_by(&self, report: &Report) -> bool {
+        if matches!(report, Report::Failed(_) | Report::Unsupported { .. }) {
+            return true;
+        }
+        match self {
+            Self::Status => matches!(report, Report::Status(_)),
+            Self::Plan(_) => matches!(report, Report::Plan(_)),
+            Self::Preflight(_) | Self::Check { .. } => matches!(report, Report::Findings { .. }),
+            Self::Stage(_)
+            | Self::Install(_)
+            | Self::Rollback { .. }
+            | Self::Uninstall { .. }
+            | Self::Forget { .. } => matches!(report, Report::Done(_)),
+            Self::Audit { .. } => matches!(report, Report::Audit(_)),
+            Self::Act { .. } => matches!(report, Report::Acted { .. }),
+            Self::Reach { .. } => matches!(report, Report::Reached { .. }),
+            Self::Listen { .. } => matches!(report, Report::Listened { .. }),
+            Self::History => matches!(report, Report::History { .. }),
+            Self::Unknown => false,
+        }
+    }
+
     /// The same without what is secret in it.
     #[must_use]
     pub fn without_keys(&self) -> Self {

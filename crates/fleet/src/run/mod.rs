@@ -22,10 +22,11 @@ use jiff::Timestamp;
 pub use drive::{Control, End, Finished};
 use machine::{Effect, Machine, Todo};
 pub use machine::{Outcome, Stopped};
+use spec::UNDO;
 pub(crate) use spec::changes_host;
 pub use spec::{
     Back, Change, FORMAT, Group, Limits, Operation, PauseAfter, Phase, RunId, RunIdError, RunSpec,
-    Size, SpecError, Target, Task, Waves, Work, request_name,
+    Size, SpecError, Target, Task, Waves, Way, Work, request_name,
 };
 pub use state::{HostState, Trouble};
 pub use wave::{Fact, Gate, Wave, WaveKind, partition, preview};
@@ -210,6 +211,7 @@ impl RunSpec {
         let mut spec = Self::new(id, before.cluster.clone(), Operation::Rollback);
         spec.limits = before.limits.clone();
         spec.budget = before.budget;
+        spec.way = before.way.clone();
         let planned: HashMap<usize, Option<u64>> = journal
             .reports(run, "plan")?
             .into_iter()
@@ -218,16 +220,26 @@ impl RunSpec {
                 _ => None,
             })
             .collect();
+        let from_plan = |host: usize| {
+            let generation = planned.get(&host).copied().flatten()?;
+            Some(Back { generation, expected: None })
+        };
         for (row, target) in journal.hosts(run)?.into_iter().zip(before.hosts) {
             let back = match row.state {
                 HostState::Done | HostState::Switched => {
                     row.before.map(|generation| Back { generation, expected: row.live })
                 }
-                HostState::InDoubt(_) => planned
-                    .get(&row.host)
-                    .copied()
-                    .flatten()
-                    .map(|generation| Back { generation, expected: None }),
+                // It did not go back when its wave did.
+                HostState::Failed(_) if row.live != row.before => {
+                    row.before.map(|generation| Back { generation, expected: row.live })
+                }
+                HostState::InDoubt(_) => from_plan(row.host),
+                // It was told, and the run was given up before it answered.
+                _ if row.doing.as_deref() == Some(Change::Install.name()) => from_plan(row.host),
+                _ if row.doing.as_deref() == Some(UNDO) => row
+                    .before
+                    .map(|generation| Back { generation, expected: None })
+                    .or_else(|| from_plan(row.host)),
                 _ => None,
             };
             let group = match (back, target.group) {

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use camino::Utf8PathBuf;
 use host::wire::{Request, StepId, Wanted};
 use jiff::Timestamp;
 use package::Sha256;
@@ -16,6 +17,9 @@ pub const FORMAT: u32 = 1;
 
 /// The longest id of a run; ids of steps begin with it.
 const RUN_ID_MAX: usize = 48;
+
+/// What going back with a failed wave is called in ids of steps.
+pub(crate) const UNDO: &str = "undo";
 
 /// One operation on many hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +42,20 @@ pub struct RunSpec {
     pub limits: Limits,
     /// How many hosts may fail or be out of reach before the run stops by itself.
     pub budget: Size,
+    /// How hosts are reached, also by who resumes it.
+    #[serde(default)]
+    pub way: Way,
+}
+
+/// How hosts are reached, and get what they shall have.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Way {
+    /// The bundle is sent to them, rather than fetched by them.
+    pub push: bool,
+    /// They are folders below this one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folders: Option<Utf8PathBuf>,
 }
 
 /// The name of a run: small letters, digits, `-`.
@@ -418,6 +436,7 @@ impl RunSpec {
             phases: Vec::new(),
             limits: Limits::default(),
             budget: Size::Count(0),
+            way: Way::default(),
         }
     }
 

@@ -84,16 +84,26 @@ pub fn partition(hosts: &[Target], waves: &Waves, facts: &[Fact]) -> Vec<Wave> {
     let quorate = hosts.iter().filter(|target| target.group != Group::Agent).count();
 
     let mut live: BTreeSet<usize> = members.into_iter().collect();
-    let is_first = live.is_empty();
+    // With fewer members than a quorum needs there is nothing to be careful with, and nobody to ask.
+    let is_first = match waves.change {
+        Change::Install => live.len() < quorum(quorate),
+        Change::Rollback | Change::Uninstall { .. } => live.is_empty(),
+    };
     let mut done = match () {
         () if masters.is_empty() => Vec::new(),
-        () if !waves.gates => vec![Wave::of(WaveKind::Masters, masters, None)],
-        () if is_first => {
-            let gate = Gate { asked: masters.clone(), need: quorum(quorate), must: None };
+        () if is_first || matches!(waves.change, Change::Uninstall { .. }) => {
             live.extend(&masters);
-            vec![Wave::of(WaveKind::Masters, masters, Some(gate))]
+            let asked = live.iter().copied().collect();
+            let gate = Gate { asked, need: quorum(quorate), must: None };
+            vec![Wave::of(WaveKind::Masters, masters, waves.gates.then_some(gate))]
         }
-        () => masters.into_iter().map(|master| one_master(master, &mut live)).collect(),
+        () => {
+            let one = |master| {
+                let wave = one_master(master, &mut live);
+                if waves.gates { wave } else { Wave { before: None, after: None, ..wave } }
+            };
+            masters.into_iter().map(one).collect()
+        }
     };
     let all_at_once = is_first && waves.change == Change::Install;
     let gate = || Gate {

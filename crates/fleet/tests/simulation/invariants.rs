@@ -64,7 +64,9 @@ pub(crate) fn hold(cluster: &Cluster, done: &Simulated, seen: &Seen) {
         ends_right(&row.name, &row.state, &look, is_complete, done.killed > 0);
         each_effect_once(&row.name, &look);
         agrees(&row.name, &row.state, (row.before, row.live), &look);
-        if seen.failed_wave.contains(&row.name) && !matches!(row.state, HostState::InDoubt(_)) {
+        let cannot = look.mishap == Some(Mishap::StaysForward);
+        let is_known = !matches!(row.state, HostState::InDoubt(_));
+        if seen.failed_wave.contains(&row.name) && is_known && !cannot {
             assert_eq!(look.bundle, Some(OLD.bundle()), "{} of a failed wave", row.name);
         }
         last_staged = last_staged.max(look.staged_at);
@@ -112,6 +114,9 @@ fn ends_right(name: &str, state: &HostState, look: &Look, is_complete: bool, was
             | M::HungStage
             | M::FailingCheck,
         ) => matches!(state, S::Failed(_)),
+        Some(M::StaysForward) => {
+            matches!(state, S::Done) || !is_complete && matches!(state, S::Failed(_))
+        }
         // Asked again by the next controller, it has done it.
         Some(M::SilentStage) => {
             matches!(state, S::Failed(_)) || was_killed && matches!(state, S::Done)
@@ -147,6 +152,9 @@ fn agrees(name: &str, state: &HostState, (before, live): (Option<u64>, Option<u6
             assert_eq!((before, live), (Some(1), look.live), "{name}");
         }
         HostState::InDoubt(_) => assert!([old, new].contains(&look.bundle), "{name}"),
+        HostState::Failed(_) if look.mishap == Some(Mishap::StaysForward) => {
+            assert_eq!((before, live), (Some(1), look.live), "{name}: a rollback takes it back");
+        }
         HostState::RolledBack => assert_eq!(look.bundle, old, "{name}"),
         _ => {
             assert_eq!(look.bundle, old, "{name} is {state:?}");

@@ -3,8 +3,7 @@
 use host::wire::{Level, Report, Request};
 
 use super::{Action, At, Doing, Machine, Outcome, Part, Todo};
-use crate::fault::FaultKind;
-use crate::run::spec::{Change, Operation, Task, Work, changes_host, request_name};
+use crate::run::spec::{Change, Operation, Task, UNDO, Work, changes_host, request_name};
 use crate::run::state::{Happening, Trouble};
 
 impl Machine {
@@ -16,7 +15,7 @@ impl Machine {
                 request_name(&own[index].1)
             }
             (Doing::Switch, Work::Waves(waves)) => waves.change.name(),
-            (Doing::Undo, _) => "undo",
+            (Doing::Undo, _) => UNDO,
             _ => "check",
         }
     }
@@ -108,15 +107,22 @@ impl Machine {
             Outcome::Answered { report, .. } => report,
             Outcome::Faulted { fault, sent } => {
                 let trouble = Trouble::fault(during, fault);
-                let host_said =
-                    matches!(fault.kind, FaultKind::Step | FaultKind::NoSpace | FaultKind::Machine);
                 return match () {
-                    () if changes && *sent && !host_said => Happening::Vanished(trouble),
+                    // Whatever kept us from hearing of it: the host goes on with what it was told.
+                    () if changes && *sent => Happening::Vanished(trouble),
                     () if fault.passes() => Happening::Missed(trouble),
                     () => Happening::Refused(trouble),
                 };
             }
         };
+        if !self.action(host, doing).is_answered_by(report) {
+            let trouble = Trouble::because(during, "not understood", "an answer to something else");
+            return if changes {
+                Happening::Vanished(trouble)
+            } else {
+                Happening::Refused(trouble)
+            };
+        }
         let entry = &mut self.hosts[host];
         match report {
             Report::Failed(failed) => {
@@ -161,10 +167,6 @@ impl Machine {
             Report::Unsupported { newest } => {
                 let cause = format!("the host knows version {newest}, which cannot do that");
                 Happening::Refused(Trouble::because(during, "host too old", cause))
-            }
-            Report::Unknown => {
-                let trouble = Trouble::because(during, "not understood", "an unknown answer");
-                if changes { Happening::Vanished(trouble) } else { Happening::Refused(trouble) }
             }
             _ => Happening::Did { changed: true },
         }

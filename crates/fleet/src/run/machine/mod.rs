@@ -108,6 +108,11 @@ impl Action {
     pub(in crate::run) fn changes_host(&self) -> bool {
         matches!(self, Self::Order(request) if changes_host(request))
     }
+
+    /// Whether a report is one that answers it.
+    fn is_answered_by(&self, report: &Report) -> bool {
+        matches!(self, Self::Order(request) if request.is_answered_by(report))
+    }
 }
 
 #[derive(Debug)]
@@ -121,6 +126,8 @@ pub(in crate::run) struct Machine {
     troubled: usize,
     allowed: usize,
     stopped: Option<Stopped>,
+    /// The cluster was not well before a rollback, which is what a rollback is for: nobody is asked any more.
+    is_ungated: bool,
 }
 
 /// What is known of one host.
@@ -203,6 +210,7 @@ impl Machine {
             troubled: 0,
             allowed: spec.budget.of(spec.worked_on()),
             stopped: None,
+            is_ungated: false,
             spec,
         }
     }

@@ -10,6 +10,9 @@ use crate::run::spec::{Change, Waves, Work};
 use crate::run::state::{Happening, HostState, Trouble};
 use crate::run::wave::{Gate, Wave};
 
+/// How often it is asked before a rollback whether the cluster is well: it may well not be.
+const SICK_TRIES: u32 = 3;
+
 impl Machine {
     pub(super) fn waves(&self) -> &Waves {
         match &self.spec.phases[self.phase].work {
@@ -53,7 +56,8 @@ impl Machine {
                     kind: wave.kind,
                     hosts: wave.hosts.iter().map(name).collect(),
                 }));
-                if wave.before.is_some() { self.ask(true, 1) } else { self.switch() }
+                let is_asked = wave.before.is_some() && !self.is_ungated;
+                if is_asked { self.ask(true, 1) } else { self.switch() }
             }
             Part::Gate(asking) => self.gate_answered(number, asking, out),
             Part::Switch => self.switched(number, out),
@@ -71,7 +75,7 @@ impl Machine {
         let wave = self.wave();
         let failed = wave.hosts.iter().filter(|host| self.hosts[**host].state.is_trouble()).count();
         let is_any = wave.hosts.iter().any(|host| self.hosts[*host].state == HostState::Switched);
-        let has_gate = wave.after.is_some();
+        let has_gate = wave.after.is_some() && !self.is_ungated;
         if wave.tolerates.is_some_and(|most| failed > most) {
             self.stop(Stopped::Wave { wave: number, failed }, out);
         }
@@ -134,7 +138,8 @@ impl Machine {
     fn gate_answered(&mut self, number: usize, asking: Asking, out: &mut Effects) {
         let Asking { before, attempt, asked, well, evidence } = asking;
         let gate = self.gate(before);
-        let is_well = well.len() >= gate.need && gate.must.is_none_or(|must| well.contains(&must));
+        let need = gate.need;
+        let is_well = well.len() >= need && gate.must.is_none_or(|must| well.contains(&must));
         out.push(Effect::Tell(What::Gate {
             wave: number,
             before,
@@ -142,12 +147,19 @@ impl Machine {
             well: is_well,
             evidence,
         }));
+        let goes_back = self.waves().change == Change::Rollback;
+        let tries = self.spec.limits.gate_tries;
+        let tries = if goes_back && number == 1 { tries.min(SICK_TRIES) } else { tries };
         match (is_well, before) {
             (true, true) => self.switch(),
             (true, false) => self.conclude(number, true, out),
             // Those who were not asked will not be well later.
-            (false, _) if attempt < self.spec.limits.gate_tries && asked >= gate.need => {
+            (false, _) if attempt < tries && asked >= need => {
                 self.ask(before, attempt + 1);
+            }
+            (false, true) if goes_back && number == 1 => {
+                self.is_ungated = true;
+                self.switch();
             }
             (false, true) => {
                 self.stop(Stopped::Gate { wave: number, before }, out);

@@ -433,6 +433,9 @@ impl Model {
 
     fn roll_back(&mut self, generation: Option<u64>, expected: Option<u64>) -> Report {
         let before = self.live;
+        if self.mishap == Some(Mishap::StaysForward) {
+            return self.failed("no_space", "no space to go back", false);
+        }
         let older = self.generations.range(..before.unwrap_or(0)).next_back();
         let to = generation.or(older.map(|(number, _)| *number));
         match to {

@@ -31,6 +31,8 @@ pub enum Mishap {
     CutInSwitch,
     /// Nothing is heard any more while it switches.
     SilentSwitch,
+    /// It does not go back when its wave does.
+    StaysForward,
     /// Its connections are lost again and again.
     Flapping,
     /// It takes much longer than others.
@@ -41,7 +43,7 @@ pub enum Mishap {
 
 impl Mishap {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Dead,
         Self::HostKey,
         Self::LoginRefused,
@@ -55,6 +57,7 @@ impl Mishap {
         Self::DeadInSwitch,
         Self::CutInSwitch,
         Self::SilentSwitch,
+        Self::StaysForward,
         Self::Flapping,
         Self::Slow,
         Self::ClockSkew,
