@@ -69,7 +69,7 @@ pub(crate) fn run(
     let task = Task::Request(Request::Audit { fast: *fast });
     let spec = asking(&opened, Operation::Audit)?.asking(task);
     let id = spec.id.clone();
-    let finished = way.execute(context, &opened, spec, output)?;
+    let finished = way.look(context, &opened, spec, output)?;
     let mut groups: Vec<Same> = Vec::new();
     for (at, report) in finished.journal.reports(&id, "audit")? {
         if let (Report::Audit(audit), Some(host)) = (report, opened.chosen.hosts.get(at)) {

@@ -154,7 +154,8 @@ impl Install<'_> {
         }
         spec.wanted = sets.iter().filter_map(|roles| self.wanted(&kit, roles)).collect();
         spec.budget = self.waves.max_failures;
-        Ok(spec.installing(self.way.push, self.waves.waves(self.operation)))
+        let waves = self.way.gated(self.waves.waves(self.operation));
+        Ok(spec.installing(self.way.push, waves))
     }
 
     fn wanted(
@@ -166,7 +167,7 @@ impl Install<'_> {
         Some(Wanted {
             upgrade: self.operation == Operation::Upgrade,
             allow_older: self.allow_older,
-            skip_checks: self.skip_checks,
+            skip_checks: self.skip_checks || self.way.folders.is_some(),
             disable_preflight: self.waves.disable_preflight || self.way.folders.is_some(),
             ..supply.wanted(roles)
         })

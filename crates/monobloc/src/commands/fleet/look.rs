@@ -76,7 +76,7 @@ pub(crate) fn preflight(
     }
     let spec = spec.asking(Task::Preflight);
     let id = spec.id.clone();
-    let finished = way.execute(context, &opened, spec, output)?;
+    let finished = way.ask(context, &opened, spec, output)?;
     if !output.is_json() {
         findings(&finished.journal, &id, &opened, output)?;
     }
@@ -121,7 +121,7 @@ pub(crate) fn postflight(
         spec.phases.insert(1, fleet::run::Phase::new("cluster", work));
     }
     let id = spec.id.clone();
-    let finished = way.execute(context, &opened, spec, output)?;
+    let finished = way.ask(context, &opened, spec, output)?;
     account::tell(&finished, &id, "postflight", output)
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn status(
     }
     let spec = asking(&opened, Operation::Status)?.asking(Task::Request(Request::Status));
     let id = spec.id.clone();
-    let finished = way.execute(context, &opened, spec, output)?;
+    let finished = way.look(context, &opened, spec, output)?;
     let mut statuses = vec![None; opened.chosen.hosts.len()];
     for (at, report) in finished.journal.reports(&id, "status")? {
         if let (Report::Status(status), Some(place)) = (report, statuses.get_mut(at)) {

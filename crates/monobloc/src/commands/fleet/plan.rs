@@ -89,11 +89,12 @@ fn installing(
     output: &Output,
 ) -> Result<Outcome, Failure> {
     let opened = install.cluster.open()?;
-    let mut spec = install.spec(&opened)?;
+    let way = install.way.way(context)?;
+    let mut spec = RunSpec { way, ..install.spec(&opened)? };
     let mut look = RunSpec { id: new_id()?, operation: Operation::Plan, ..spec.clone() };
     look = look.asking(Task::Plan);
     let id = look.id.clone();
-    let finished = install.way.execute(context, &opened, look, output)?;
+    let finished = install.way.look(context, &opened, look, output)?;
     let plans = plans(&finished.journal, &id)?;
     for (at, plan) in &plans {
         spec.hosts[*at].planned = plan.digest;
@@ -199,7 +200,7 @@ fn removing(
     let (cluster, way) = uninstall.cluster();
     let opened = cluster.open()?;
     let (had, failures) = look(context, &opened, way, output)?;
-    let spec = uninstall.spec(&opened)?;
+    let spec = RunSpec { way: way.way(context)?, ..uninstall.spec(&opened)? };
     let digests = had.iter().map(|(name, status)| (name.clone(), digest(status))).collect();
     let saved = Saved { format: FORMAT, bundle: opened.cluster.latest.bundle, had: digests, spec };
     save(arguments.save.as_deref(), &saved)?;
@@ -230,7 +231,7 @@ fn look(
 ) -> Result<(BTreeMap<String, Status>, Vec<fleet::journal::Cause>), Failure> {
     let spec = asking(opened, Operation::Plan)?.asking(Task::Request(Request::Status));
     let id = spec.id.clone();
-    let finished = way.execute(context, opened, spec, output)?;
+    let finished = way.look(context, opened, spec, output)?;
     let mut had = BTreeMap::new();
     for (at, report) in finished.journal.reports(&id, "status")? {
         if let (Report::Status(status), Some(host)) = (report, opened.chosen.hosts.get(at)) {
@@ -287,6 +288,6 @@ pub(crate) fn apply(
         phase.strict = true;
     }
     let (id, operation) = (spec.id.clone(), spec.operation.to_string());
-    let finished = way.execute(context, &opened, spec, output)?;
+    let finished = way.begin(context, &opened, spec, output)?;
     account::tell(&finished, &id, &operation, output)
 }

@@ -1,6 +1,7 @@
 //! `monobloc rollback`, `monobloc uninstall`: back to what was before.
 
-use fleet::run::{Operation, RunId, RunSpec, Size, Waves};
+use fleet::journal::Journal;
+use fleet::run::{Operation, RunId, RunSpec, Size, Waves, Way};
 
 use super::way::{new_id, parse_size, target};
 use super::{ClusterArgs, WayArgs, account};
@@ -14,10 +15,10 @@ use crate::render::{Output, ask, plural};
 /// a time. Hosts need nothing from anywhere.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  monobloc rollback                          the last run that changed hosts
+  monobloc rollback                          the last run that left something to undo
   monobloc rollback 20261116185209-5d0c5a31")]
 pub(crate) struct RollbackArgs {
-    /// The run to undo [default: the last one that changed hosts]
+    /// The run to undo [default: the last one that left something to undo]
     #[arg(value_parser = parse_run)]
     run: Option<RunId>,
 
@@ -67,17 +68,17 @@ pub(crate) fn rollback(
 ) -> Result<Outcome, Failure> {
     let opened = arguments.cluster.open()?;
     let journal = WayArgs::journal(&opened)?;
-    let run = if let Some(run) = &arguments.run {
-        run.clone()
-    } else {
-        let changing = [Operation::Deploy, Operation::Upgrade, Operation::Rollback]
-            .map(|operation| operation.to_string());
-        let last = journal.runs()?.into_iter().rev().find(|run| changing.contains(&run.operation));
-        last.map(|run| run.id).ok_or_else(|| Failure::usage("no run changed anything yet"))?
-    };
     let waves = Waves { canaries: Size::Count(0), batch: arguments.batch, ..Waves::careful() };
-    let mut spec = RunSpec::undoing(&journal, &run, new_id()?, waves)?;
+    let waves = arguments.way.gated(waves);
+    let undoing = |run: &RunId| Ok(RunSpec::undoing(&journal, run, new_id()?, waves.clone())?);
+    let (run, mut spec) = match &arguments.run {
+        Some(run) => (run.clone(), undoing(run)?),
+        None => last_that_changed(&journal, &arguments.way.way(context)?, undoing)?,
+    };
     drop(journal);
+    if !output.is_json() {
+        output.note(&format!("undoing run {run}"));
+    }
     spec.budget = arguments.max_failures;
     // Hosts may have other addresses by now; and not all of them may be meant.
     if !opened.is_all {
@@ -95,6 +96,24 @@ pub(crate) fn rollback(
     let id = spec.id.clone();
     let finished = arguments.way.execute(context, &opened, spec, output)?;
     account::tell(&finished, &id, "rollback", output)
+}
+
+/// The last run that changed such hosts and left something to undo, and the way back from it. What a rollback
+/// undid is undone again only for who names it: else a rollback that is repeated would go forward.
+fn last_that_changed(
+    journal: &Journal,
+    way: &Way,
+    undoing: impl Fn(&RunId) -> Result<RunSpec, Failure>,
+) -> Result<(RunId, RunSpec), Failure> {
+    let changing = [Operation::Deploy, Operation::Upgrade].map(|operation| operation.to_string());
+    let runs = journal.runs()?.into_iter().rev();
+    for run in runs.filter(|run| changing.contains(&run.operation)) {
+        let spec = undoing(&run.id)?;
+        if spec.worked_on() > 0 && spec.way.folders == way.folders {
+            return Ok((run.id, spec));
+        }
+    }
+    Err(Failure::usage("no run left anything that can be undone"))
 }
 
 impl UninstallArgs {

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
-use fleet::journal::{Durability, Journal};
-use fleet::run::{Finished, Group, Run, RunError, RunId, RunSpec, Size, Target};
+use fleet::journal::{Durability, Journal, JournalError};
+use fleet::run::{Finished, Group, Run, RunError, RunId, RunSpec, Size, Target, Waves, Way};
 use fleet::transport::local::Local;
 use fleet::transport::over_ssh::OverSsh;
 use fleet::transport::remote::Shared;
@@ -77,6 +77,17 @@ impl WayArgs {
         spec
     }
 
+    /// The same waves; folders, in which no service is started, cannot say how a cluster is.
+    pub(super) fn gated(&self, waves: Waves) -> Waves {
+        Waves { gates: waves.gates && self.folders.is_none(), ..waves }
+    }
+
+    /// How hosts are reached, for who resumes a run.
+    pub(super) fn way(&self, context: &Context) -> Result<Way, Failure> {
+        let folders = self.folders.as_ref().map(|folders| context.absolute(folders));
+        Ok(Way { push: self.push, folders: folders.transpose()? })
+    }
+
     /// Begins a run and carries it out.
     pub(super) fn execute(
         &self,
@@ -85,10 +96,54 @@ impl WayArgs {
         spec: RunSpec,
         output: &Output,
     ) -> Result<Finished, Failure> {
+        let spec = RunSpec { way: self.way(context)?, ..spec };
+        self.begin(context, opened, spec, output)
+    }
+
+    /// The same of a run that knows how hosts are reached.
+    pub(super) fn begin(
+        &self,
+        context: &Context,
+        opened: &Opened,
+        spec: RunSpec,
+        output: &Output,
+    ) -> Result<Finished, Failure> {
         let journal = Self::journal(opened)?;
-        let who = context.variable("SUDO_USER").or_else(|| context.variable("USER"));
-        let run = Run::begin(journal, self.limit(spec), who.unwrap_or("unknown"), Timestamp::now());
+        let run = Run::begin(journal, self.limit(spec), who(context), Timestamp::now());
         self.go(context, opened, run.map_err(|error| unfinished(&error))?, output)
+    }
+
+    /// Asks hosts something and writes down what they answer, unless a run is at work, paused or interrupted.
+    pub(super) fn ask(
+        &self,
+        context: &Context,
+        opened: &Opened,
+        spec: RunSpec,
+        output: &Output,
+    ) -> Result<Finished, Failure> {
+        let spec = self.limit(RunSpec { way: self.way(context)?, ..spec });
+        let (journal, now) = (Self::journal(opened)?, Timestamp::now());
+        let run = match Run::begin(journal, spec.clone(), who(context), now) {
+            Err(RunError::Unfinished(_) | RunError::Journal(JournalError::Held { .. })) => {
+                Run::begin(Journal::in_memory()?, spec, who(context), now)
+            }
+            run => run,
+        };
+        self.go(context, opened, run?, output)
+    }
+
+    /// Asks hosts something. Nobody needs to know later, so it can be done beside a run that is at work,
+    /// paused or interrupted.
+    pub(super) fn look(
+        &self,
+        context: &Context,
+        opened: &Opened,
+        spec: RunSpec,
+        output: &Output,
+    ) -> Result<Finished, Failure> {
+        let spec = self.limit(RunSpec { way: self.way(context)?, ..spec });
+        let run = Run::begin(Journal::in_memory()?, spec, who(context), Timestamp::now());
+        self.go(context, opened, run?, output)
     }
 
     /// Carries a run out, or goes on with it.
@@ -99,15 +154,23 @@ impl WayArgs {
         run: Run,
         output: &Output,
     ) -> Result<Finished, Failure> {
-        let mut kit = opened.kit(self.push)?;
+        let way = run.spec().way.clone();
+        let asked_for = self.way(context)?;
+        if asked_for != Way::default() && asked_for != way {
+            return Err(Failure::usage(format!(
+                "run {} reaches hosts in another way than `--push` or `--folders` say",
+                run.spec().id
+            ))
+            .hint("leave them out: it goes on as it began"));
+        }
+        let mut kit = opened.kit(way.push)?;
         let progress = FleetProgress::new(context, output, run.spec(), self.verbose);
         let mut watch = |event: &fleet::event::Event| progress.event(event);
-        let finished = if let Some(folders) = &self.folders {
+        let finished = if let Some(folders) = way.folders {
             if let Some(supply) = &mut kit.bundle {
                 supply.url = Some(context.absolute(&supply.serve)?.into_string());
             }
-            let hosts =
-                Local::new(context.absolute(folders)?, context.program()?, Shared::new(kit));
+            let hosts = Local::new(folders, context.program()?, Shared::new(kit));
             run.go_until(Arc::new(hosts), &context.cancel, &mut watch)
         } else {
             let ssh = Ssh::new(self.settings(context));
@@ -141,6 +204,12 @@ impl WayArgs {
             ..Settings::default()
         }
     }
+}
+
+/// Who is at work.
+fn who(context: &Context) -> &str {
+    let who = context.variable("SUDO_USER").or_else(|| context.variable("USER"));
+    who.unwrap_or("unknown")
 }
 
 /// What to do about a run that was not ended.
