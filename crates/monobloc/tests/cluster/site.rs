@@ -88,6 +88,16 @@ impl Site {
         self.cluster.hosts()
     }
 
+    /// The keys of hosts, by which they are known.
+    pub(crate) fn known_hosts(&self) -> Utf8PathBuf {
+        self.cluster.known_hosts()
+    }
+
+    /// The key that lets in.
+    pub(crate) fn ssh_key(&self) -> Utf8PathBuf {
+        self.cluster.ssh_key()
+    }
+
     /// The folder that is served.
     fn served(&self) -> Utf8PathBuf {
         self.cluster.config().unwrap().with_file_name("serve")
@@ -142,8 +152,17 @@ impl Site {
 
     /// A command for all hosts of the cluster, over SSH.
     pub(crate) fn fleet(&self, words: &[&str]) -> Command {
-        let (config, known) = (self.cluster.config().unwrap(), self.cluster.known_hosts());
-        let inventory = self.cluster.inventory();
+        self.fleet_of(words, &self.cluster.inventory(), &self.cluster.known_hosts())
+    }
+
+    /// The same for hosts that somebody else lists, with keys that somebody else knows.
+    pub(crate) fn fleet_of(
+        &self,
+        words: &[&str],
+        inventory: &Utf8Path,
+        known: &Utf8Path,
+    ) -> Command {
+        let config = self.cluster.config().unwrap();
         let mut command = self.command(words);
         command.args(["--config", config.as_str(), "--inventory", inventory.as_str()]);
         if !["logs", "export"].contains(&words[0]) {
