@@ -145,13 +145,18 @@ pub enum Request {
         /// Where to connect to.
         addresses: Vec<SocketAddr>,
     },
-    /// Listen on those of these ports that nobody listens on, so that others can try to reach them. The
-    /// host says [`Said::Ready`] when it does, and ends by itself.
+    /// Listen on those of these ports that nobody listens on, so that others can try to reach them. When
+    /// it is answered somebody does, apart from the connection, and ends by himself.
     Listen {
         /// The ports.
         ports: BTreeSet<u16>,
         /// For how long.
         seconds: u64,
+    },
+    /// Listen no more for a run. [`Done::changed`]: somebody did until now.
+    Unlisten {
+        /// The run, or `*` for all of them.
+        run: String,
     },
     /// What was done to the host?
     History,
@@ -181,6 +186,7 @@ impl Request {
             | Self::Audit { .. }
             | Self::Reach { .. }
             | Self::Listen { .. }
+            | Self::Unlisten { .. }
             | Self::History
             | Self::Forget { .. }
             | Self::Unknown => false,
@@ -311,7 +317,7 @@ pub enum Report {
         /// Those that did not, with why.
         unreachable: Vec<(SocketAddr, String)>,
     },
-    /// Nobody is listened for any more.
+    /// Whoever connects is listened for, as long as was asked.
     Listened {
         /// Ports that somebody else listens on.
         in_use: BTreeSet<u16>,

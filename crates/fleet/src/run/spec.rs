@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use package::Sha256;
 use serde::{Deserialize, Serialize};
 
+use crate::across::Across;
 use crate::inventory::Host;
 
 /// The meaning of a [`RunSpec`], and of the decisions that follow from one.
@@ -135,6 +136,9 @@ pub enum Work {
     Own(Vec<(usize, Request)>),
     /// What is live changes, some hosts at a time.
     Waves(Waves),
+    /// Hosts try to reach each other, as far as what they told before says where they are. What comes of it
+    /// is no host's failure.
+    Across(Across),
 }
 
 /// One thing that every host does.
@@ -387,6 +391,7 @@ pub fn request_name(request: &Request) -> &'static str {
         Request::Act { .. } => "act",
         Request::Reach { .. } => "reach",
         Request::Listen { .. } => "listen",
+        Request::Unlisten { .. } => "unlisten",
         Request::History => "history",
         Request::Forget { .. } => "forget",
         Request::Unknown => "unknown",
@@ -468,6 +473,20 @@ impl RunSpec {
         self
     }
 
+    /// The phases of looking at hosts one by one, and then at all of them together.
+    #[must_use]
+    pub fn looking(self, across: Across) -> Self {
+        let mut spec = self.asking(Task::Preflight);
+        // Also those that cannot become what they shall: they are there, and may be in the way of others.
+        let status = Phase {
+            always: true,
+            ..Phase::new("status", Work::Each(vec![Task::Request(Request::Status)]))
+        };
+        let reach = Phase::new("reach", Work::Across(across));
+        spec.phases.splice(1..1, [status, reach]);
+        spec
+    }
+
     /// How many hosts something is done to.
     pub fn worked_on(&self) -> usize {
         self.hosts.iter().filter(|target| target.group != Group::Witness).count()
@@ -521,7 +540,7 @@ impl RunSpec {
                     .iter()
                     .any(|task| matches!(task, Task::Plan | Task::Preflight | Task::Stage)),
                 Work::Waves(waves) => waves.change == Change::Install,
-                Work::Own(_) => false,
+                Work::Own(_) | Work::Across(_) => false,
             };
             if let Some(name) = lacks(&is_wanted).filter(|_| wants) {
                 return Err(SpecError::NotWanted(name));
@@ -541,7 +560,7 @@ impl RunSpec {
                         return Err(SpecError::Own { phase, host: *host, hosts });
                     }
                 }
-                Work::Each(_) | Work::Waves(_) => {}
+                Work::Each(_) | Work::Waves(_) | Work::Across(_) => {}
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod across;
 mod engine;
 mod fleet_of;
 mod invariants;

@@ -6,12 +6,16 @@
 //! a step that is being done follows it from its beginning; one for a step whose process died does it
 //! again, which every request allows. Who is at it is told by a lock, never by a number of a process.
 //!
+//! Who listens for others to connect is a process of its own, too, which is not done once: it is there until
+//! its time is over, or until the run leaves the host.
+//!
 //! Keys go from one process to the other through a pipe, and are written nowhere.
 
 mod answer;
 mod caller;
 mod launch;
 mod limit;
+mod listener;
 mod network;
 mod runner;
 mod status;

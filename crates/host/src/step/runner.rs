@@ -2,13 +2,14 @@
 
 use std::io::{self, Write};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use super::answer::{self, Answer, Attempt};
 use super::launch::Word;
 use super::store::{Begun, digest};
-use super::{Doer, Steps};
+use super::{Doer, Steps, listener};
 use crate::generation;
-use crate::wire::{Order, Said};
+use crate::wire::{Order, Request, Said};
 
 /// How many lines of a step are kept.
 const LINES_MAX: usize = 10_000;
@@ -16,6 +17,9 @@ const LINES_MAX: usize = 10_000;
 /// Does a step, unless it is done or somebody else is at it, and writes down how it ended. `word` hears
 /// first which of these it is; nobody may be there to hear more.
 pub fn run(doer: &Doer<'_>, order: &Order, word: &mut dyn Write) -> io::Result<()> {
+    if let Request::Listen { ports, seconds } = &order.request {
+        return listener::run(doer, &order.id, ports, Duration::from_secs(*seconds), word);
+    }
     let mut say = |said: Word| writeln!(word, "{}", said.as_str()).and_then(|()| word.flush());
     let (steps, id) = (Steps::of(doer.host), &order.id);
     steps.make(id)?;

@@ -7,6 +7,7 @@
 //!          errors         what the process said that was not asked
 //!          report.json    how it ended; nothing is done any more once it is there
 //!          lock           held by the process that is at it
+//!          listening.json what a listener listens on; it ends when somebody removes this
 //! ```
 
 use std::collections::BTreeMap;
@@ -150,10 +151,20 @@ impl Steps {
         Ok(names.into_iter().filter_map(|name| StepId::try_from(name).ok()).collect())
     }
 
+    /// The steps of a run, or of all.
+    pub(super) fn of_run(&self, run: &str) -> io::Result<impl Iterator<Item = StepId>> {
+        Ok(self.list()?.into_iter().filter(move |id| run == ALL || id.run() == run))
+    }
+
     /// Forgets the steps of a run, or of all, that nobody is at. Returns how many.
     pub fn forget(&self, run: &str) -> io::Result<usize> {
-        let ids = self.list()?.into_iter().filter(|id| run == ALL || id.run() == run);
-        self.remove(ids)
+        self.remove(self.of_run(run)?)
+    }
+
+    /// Forgets a step that its caller is at, and no other.
+    pub(super) fn discard(&self, id: &StepId) -> io::Result<()> {
+        durable::remove_tree(&self.folder.join(id.as_str()))?;
+        self.remove_folder()
     }
 
     /// Forgets the steps of all runs but the newest.
@@ -180,18 +191,24 @@ impl Steps {
                 count += 1;
             }
         }
+        self.remove_folder()?;
+        Ok(count)
+    }
+
+    /// Removes the folder of all steps when the last one is gone.
+    fn remove_folder(&self) -> io::Result<()> {
         match fs_err::remove_dir(&self.folder) {
             Err(error)
                 if !is_absence(&error) && error.kind() != io::ErrorKind::DirectoryNotEmpty =>
             {
                 Err(error)
             }
-            _ => Ok(count),
+            _ => Ok(()),
         }
     }
 }
 
-fn read(path: &camino::Utf8Path) -> io::Result<Option<Vec<u8>>> {
+pub(super) fn read(path: &camino::Utf8Path) -> io::Result<Option<Vec<u8>>> {
     match fs_err::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if is_absence(&error) => Ok(None),

@@ -69,6 +69,7 @@ fn orders_are_these_texts() {
         Request::Act { action: "join".to_owned(), arguments: vec!["m2".to_owned()] },
         Request::Reach { addresses: vec!["10.0.0.1:80".parse().unwrap()] },
         Request::Listen { ports: [80, 443].into(), seconds: 30 },
+        Request::Unlisten { run: "run-1".to_owned() },
         Request::History,
         Request::Forget { run: "run-1".to_owned() },
     ];
@@ -86,6 +87,7 @@ fn orders_are_these_texts() {
     {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"act","action":"join","arguments":["m2"]}
     {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"reach","addresses":["10.0.0.1:80"]}
     {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"listen","ports":[80,443],"seconds":30}
+    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"unlisten","run":"run-1"}
     {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"history"}
     {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"forget","run":"run-1"}
     "#);

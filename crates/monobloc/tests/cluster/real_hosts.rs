@@ -1,5 +1,6 @@
 //! Tests on real hosts, each with a cluster of its own name.
 
+mod across;
 mod faults;
 mod fleet;
 mod order;

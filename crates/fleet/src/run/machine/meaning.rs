@@ -17,6 +17,7 @@ impl Machine {
             }
             (Doing::Switch, Work::Waves(waves)) => waves.change.name(),
             (Doing::Undo, _) => "undo",
+            (Doing::Across, _) => request_name(&self.order_across(host)),
             _ => "check",
         }
     }
@@ -32,6 +33,7 @@ impl Machine {
             Doing::Task(task) => format!("p{phase}-{task}-{name}"),
             Doing::Own(index) => format!("p{phase}-{index}-{name}"),
             Doing::Switch | Doing::Undo => format!("p{phase}-w{wave}-{name}"),
+            Doing::Across => self.tag_across(host),
             Doing::Ask => {
                 let Part::Gate(asking) = &self.in_waves().part else {
                     unreachable!("who asks is at a gate")
@@ -87,6 +89,7 @@ impl Machine {
                     reason: format!("wave {wave} of run {} failed", self.spec.id),
                 }
             }
+            (Doing::Across, _) => self.order_across(host),
             _ => Request::Check { cluster: true },
         })
     }

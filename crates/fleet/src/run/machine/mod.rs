@@ -2,6 +2,7 @@
 //! No clock, no chance, no I/O: the same answers in the same order lead to the same orders, which is how a
 //! run that was interrupted goes on.
 
+mod across;
 mod meaning;
 mod waves;
 
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::spec::{Change, Group, PauseAfter, RunSpec, Work, changes_host};
 use super::state::{Happening, HostState, Told};
 use super::wave::{Fact, Wave, partition};
+use crate::across::{Matrix, phase_of};
 use crate::event::{Counts, Evidence, What};
 use crate::fault::Fault;
 
@@ -121,6 +123,8 @@ pub(in crate::run) struct Machine {
     troubled: usize,
     allowed: usize,
     stopped: Option<Stopped>,
+    /// Who tries to reach whom, if anybody does.
+    matrix: Option<Matrix>,
 }
 
 /// What is known of one host.
@@ -146,11 +150,13 @@ enum Doing {
     Switch,
     Undo,
     Ask,
+    Across,
 }
 
 #[derive(Debug)]
 enum At {
     Each,
+    Across,
     Waves(InWaves),
     Ended,
 }
@@ -203,6 +209,7 @@ impl Machine {
             troubled: 0,
             allowed: spec.budget.of(spec.worked_on()),
             stopped: None,
+            matrix: phase_of(&spec).map(|(_, across)| Matrix::new(&spec, across)),
             spec,
         }
     }
@@ -263,14 +270,11 @@ impl Machine {
         self.running -= 1;
         self.hosts[host].is_reached |= !matches!(outcome, Outcome::Faulted { sent: false, .. });
         let during = self.name_of(host, doing);
+        self.learn(host, doing, outcome);
         if doing == Doing::Ask {
             self.heard(host, outcome);
-        } else if self.spec.phases[self.phase].always {
-            if let Outcome::Faulted { fault, .. } = outcome {
-                let host = self.spec.hosts[host].host.name.clone();
-                let cause = fault.to_string();
-                out.push(Effect::Tell(What::Aside { host, during: during.to_owned(), cause }));
-            }
+        } else if doing == Doing::Across || self.spec.phases[self.phase].always {
+            self.tell_aside(host, during, outcome, out);
         } else {
             let happened = self.judge(host, doing, during, outcome);
             self.happens(host, happened);
@@ -278,6 +282,15 @@ impl Machine {
             self.consider(host, doing, out);
         }
         self.settle(out);
+    }
+
+    /// Tells of a failure that is no host's.
+    fn tell_aside(&self, host: usize, during: &str, outcome: &Outcome, out: &mut Effects) {
+        if let Outcome::Faulted { fault, .. } = outcome {
+            let host = self.spec.hosts[host].host.name.clone();
+            let cause = fault.to_string();
+            out.push(Effect::Tell(What::Aside { host, during: during.to_owned(), cause }));
+        }
     }
 
     /// What follows for the run from what became of a host.
@@ -332,6 +345,7 @@ impl Machine {
             match self.at {
                 At::Each => self.enter(self.phase + 1, out),
                 At::Waves(_) => self.advance(out),
+                At::Across => self.try_on(out),
                 At::Ended => {}
             }
         }
@@ -342,7 +356,7 @@ impl Machine {
         let told = match (doing, &todo.action) {
             (Doing::Switch, _) => Some(Told::Switch),
             (Doing::Undo, _) => Some(Told::Undo),
-            (Doing::Ask, _) | (_, Action::Leave) => None,
+            (Doing::Ask | Doing::Across, _) | (_, Action::Leave) => None,
             (_, Action::Push | Action::Order(Request::Stage(_))) => Some(Told::Stage),
             (_, Action::Order(_)) => Some(Told::Answer),
         };
@@ -382,6 +396,10 @@ impl Machine {
                     .enumerate()
                     .filter(|(_, (host, _))| phase.always || self.hosts[*host].state.can_go_on());
                 self.queue = able.map(|(index, (host, _))| (*host, Doing::Own(index))).collect();
+            }
+            Work::Across(_) => {
+                self.at = At::Across;
+                return;
             }
             Work::Waves(waves) => {
                 let waves_made = partition(&spec.hosts, waves, &self.facts(waves.change));

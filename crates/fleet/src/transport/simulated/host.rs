@@ -2,6 +2,7 @@
 //! somebody looks: then all happens to it that has until that moment.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::host::wire::{
@@ -13,6 +14,7 @@ use package::Sha256;
 use tokio::time::Instant;
 
 use super::mishap::{Faults, Mishap};
+use super::network::Network;
 use crate::chance::Chance;
 use crate::fault::{Fault, FaultKind};
 
@@ -77,6 +79,8 @@ pub struct Look {
     pub effects: Vec<Effect>,
     /// Whether it is at something.
     pub is_working: bool,
+    /// Whether it listened for others, and nobody told it that it is enough.
+    pub listens: bool,
 }
 
 /// The model of a host.
@@ -98,6 +102,8 @@ pub(super) struct Model {
     is_gone: bool,
     pub(super) boots: u64,
     effects: Vec<Effect>,
+    /// What it is among others.
+    pub(super) network: Network,
 }
 
 /// A step that is under way.
@@ -106,11 +112,22 @@ pub(super) struct Working {
     pub(super) id: StepId,
     request: Request,
     cluster: Option<Result<(), String>>,
+    /// Whom it does not reach.
+    unreachable: Vec<(SocketAddr, String)>,
     /// When it began, by a clock that is right.
     time: Timestamp,
     begun: Instant,
     pub(super) ends: Instant,
     fate: Option<Mishap>,
+}
+
+/// What a host finds around it while it does a step.
+#[derive(Debug, Default)]
+pub(super) struct Around {
+    /// Whether the cluster is well.
+    pub(super) cluster: Option<Result<(), String>>,
+    /// Whom it does not reach.
+    pub(super) unreachable: Vec<(SocketAddr, String)>,
 }
 
 /// What is heard of a step.
@@ -145,7 +162,13 @@ impl Working {
 }
 
 impl Model {
-    pub(super) fn new(seed: u64, place: usize, is_master: bool, faults: &Faults) -> Self {
+    pub(super) fn new(
+        seed: u64,
+        place: usize,
+        is_master: bool,
+        faults: &Faults,
+        network: Network,
+    ) -> Self {
         let mut chance = Chance::new(seed, u64::try_from(place).unwrap_or(u64::MAX));
         Self {
             mishap: faults.draw(is_master, &mut chance),
@@ -163,6 +186,7 @@ impl Model {
             is_gone: false,
             boots: 1,
             effects: Vec::new(),
+            network,
         }
     }
 
@@ -194,6 +218,7 @@ impl Model {
             staged_at: self.staged_at,
             effects: self.effects.clone(),
             is_working: self.working.is_some(),
+            listens: self.network.listening.is_some(),
         }
     }
 
@@ -247,7 +272,7 @@ impl Model {
     pub(super) fn begin(
         &mut self,
         order: &Order,
-        cluster: Option<Result<(), String>>,
+        around: Around,
         now: Instant,
         began: Instant,
     ) -> Fate {
@@ -264,7 +289,8 @@ impl Model {
         let working = Working {
             id: order.id.clone(),
             request: order.request.clone(),
-            cluster,
+            cluster: around.cluster,
+            unreachable: around.unreachable,
             time: time(began),
             begun: now,
             ends: tick(began, now + takes),
@@ -358,9 +384,15 @@ impl Model {
                 ..Audit::default()
             })),
             Request::Act { action, .. } => Report::Acted { output: action.clone() },
-            Request::Reach { .. } => Report::Reached { unreachable: Vec::new() },
-            Request::Listen { .. } => {
+            Request::Reach { .. } => Report::Reached { unreachable: working.unreachable.clone() },
+            Request::Listen { ports, seconds } => {
+                self.network.listen(ports, working.ends + Duration::from_secs(*seconds));
                 Report::Listened { in_use: BTreeSet::new(), failed: Vec::new() }
+            }
+            Request::Unlisten { .. } => {
+                let changed = self.network.is_listening(working.ends);
+                self.network.listening = None;
+                Report::Done(Done { changed, ..Done::default() })
             }
             Request::History => Report::History { entries: Vec::new() },
             Request::Forget { .. } => Report::Done(Done { live: self.live, ..Done::default() }),
@@ -369,8 +401,11 @@ impl Model {
     }
 
     fn status(&self, time: Timestamp) -> Status {
-        let skew = if self.mishap == Some(Mishap::ClockSkew) { SKEW } else { 0 };
+        let skew = if self.mishap == Some(Mishap::ClockSkew) { SKEW } else { self.network.skew };
         Status {
+            machine: Some(self.network.machine),
+            detected_address: self.network.detected.map(|address| address.to_string()),
+            addresses: [self.network.address.to_string()].into(),
             live: self.live,
             generations: self.generations.keys().copied().collect(),
             bundle: self.bundle(),

@@ -6,9 +6,11 @@
 mod cluster;
 mod host;
 mod mishap;
+mod network;
 mod run;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -17,9 +19,10 @@ use package::Sha256;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::cluster::Cluster;
+use self::host::{Around, Fate, Model};
 pub use self::host::{Effect, Look};
-use self::host::{Fate, Model};
 pub use self::mishap::{Faults, Mishap};
+use self::network::{Blocked, Network};
 pub use self::run::{Kills, Simulated, SimulationError, simulate};
 use super::{Answer, Listener, Session, Transport};
 use crate::fault::{Fault, FaultKind};
@@ -33,6 +36,9 @@ const FOR_EVER: u64 = 1_000_000;
 pub struct World {
     hosts: Vec<Mutex<Model>>,
     places: HashMap<String, usize>,
+    /// Hosts by address.
+    seats: HashMap<IpAddr, usize>,
+    blocked: Mutex<Blocked>,
     cluster: Mutex<Cluster>,
     /// When somebody first reached for them.
     began: OnceLock<Instant>,
@@ -62,6 +68,8 @@ impl World {
         let mut world = Self {
             hosts: Vec::new(),
             places: HashMap::new(),
+            seats: HashMap::new(),
+            blocked: Mutex::default(),
             cluster: Mutex::new(Cluster::default()),
             began: OnceLock::new(),
         };
@@ -69,7 +77,9 @@ impl World {
             let place = world.hosts.len();
             world.places.insert(host.name.clone(), place);
             let is_master = is_master(host);
-            world.hosts.push(Mutex::new(Model::new(seed, place, is_master, faults)));
+            let network = Network::of(host, place);
+            world.seats.insert(network.address, place);
+            world.hosts.push(Mutex::new(Model::new(seed, place, is_master, faults, network)));
             if is_master {
                 lock(&world.cluster).masters.push(place);
             }
@@ -149,6 +159,8 @@ impl World {
             Request::Check { cluster: true } => Some(self.cluster_is_well(now)),
             _ => None,
         };
+        let unreachable = self.unreachable(place, &order.request, now);
+        self.must_listen_anew(place, &order.id, &order.request, now);
         let mut host = lock(&self.hosts[place]);
         if let Some(report) = host.done.get(&order.id) {
             return Begun::Done(Answer { report: report.clone(), already: true });
@@ -160,7 +172,7 @@ impl World {
             None => {}
         }
         let began = *self.began.get_or_init(|| now);
-        let heard = host.begin(order, cluster, now, began);
+        let heard = host.begin(order, Around { cluster, unreachable }, now, began);
         let (is_master, changes) = (host.is_master, host.is_switching());
         drop(host);
         if is_master && changes {
@@ -268,6 +280,7 @@ impl Session for Connection {
         let wait = lock(&self.world.hosts[self.place]).latency(5, 20);
         sleep(wait).await;
         self.is_prepared = false;
+        lock(&self.world.hosts[self.place]).network.listening = None;
         self.is_still_there()
     }
 }

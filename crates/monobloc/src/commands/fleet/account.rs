@@ -1,9 +1,11 @@
 //! What became of a run: failures by cause, then everybody in sum.
 
+use fleet::across::Account;
 use fleet::journal::{Cause, HostRow, Journal};
 use fleet::run::{End, Finished, RunId};
 use serde_json::{Value, json};
 
+use super::across;
 use crate::failure::{Failure, Outcome};
 use crate::render::fleet::{counted, some, stopped, words};
 use crate::render::{Output, plain};
@@ -17,8 +19,9 @@ pub(super) fn tell(
 ) -> Result<Outcome, Failure> {
     let Finished { end, counts, journal } = finished;
     let failures = journal.failures(run)?;
+    let together = Account::read(journal, run)?;
     if output.is_json() {
-        output.json(&json!({
+        let mut document = json!({
             "schema": format!("monobloc.{operation}/1"),
             "run": run,
             "end": end_name(end),
@@ -26,9 +29,16 @@ pub(super) fn tell(
             "counts": counts,
             "hosts": hosts(journal, run)?,
             "failures": failures,
-        }))?;
+        });
+        if let Some(together) = &together {
+            document["across"] = json!(together);
+        }
+        output.json(&document)?;
     } else {
         causes(&failures, output)?;
+        if let Some(together) = &together {
+            across::tell(together, output)?;
+        }
         let counted = counted(counts);
         output.line(&match end {
             End::Done => format!("{operation}: {counted}"),
@@ -44,7 +54,8 @@ pub(super) fn tell(
             End::Stopped(_) | End::Done => None,
         });
     }
-    let is_well = *end == End::Done && failures.is_empty();
+    let is_apart = together.is_some_and(|together| together.has_errors());
+    let is_well = *end == End::Done && failures.is_empty() && !is_apart;
     Ok(if is_well { Outcome::Done } else { Outcome::Failed })
 }
 

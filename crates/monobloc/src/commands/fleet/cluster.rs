@@ -8,7 +8,9 @@ use fleet::inventory::file::{self, InventoryError};
 use fleet::inventory::{Inventory, Lists, SelectError, Selection};
 use fleet::transport::kit::{Kit, Program, Supply};
 use package::Sha256;
+use package::bundle::Bundle;
 use package::id::RoleName;
+use package::preflight::{PREFLIGHT, Preflight};
 
 use crate::failure::Failure;
 
@@ -149,6 +151,16 @@ fn lists(controller: &Controller, folder: &Utf8Path) -> Lists {
 }
 
 impl Opened {
+    /// What the distribution says of what machines must be, if it does.
+    pub(super) fn preflight(&self) -> Result<Option<Preflight>, Failure> {
+        if !self.cluster.bundle.files.contains_key(PREFLIGHT) {
+            return Ok(None);
+        }
+        let folder = self.genconf.serve().join(Bundle::folder(&self.cluster.latest.bundle));
+        let text = fs_err::read(folder.join(PREFLIGHT))?;
+        Preflight::parse(&text).map(Some).map_err(|error| Failure::of(&error))
+    }
+
     /// What hosts get; `push`: from here, rather than from where the configuration says.
     pub(super) fn kit(&self, push: bool) -> Result<Kit, Failure> {
         let Cluster { latest, bundle, controller, role_keys } = &self.cluster;

@@ -1,5 +1,6 @@
 //! `monobloc preflight`, `monobloc postflight`, `monobloc status`: how hosts are, and nothing is changed.
 
+use fleet::across::Across;
 use fleet::journal::Journal;
 use fleet::run::{Operation, RunId, RunSpec, Task};
 use host::wire::{Level, Report, Request, Status};
@@ -13,7 +14,10 @@ use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::{Output, plain};
 
-/// Look at whether hosts can become what was configured
+/// Look at whether hosts can become what was configured, each by itself and all together
+///
+/// Each host looks at itself. Then all of them are compared: clocks, machine ids, addresses; and those that must
+/// reach others, as the distribution says, try to. Nothing is changed, and nothing is left.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   monobloc preflight
@@ -74,7 +78,11 @@ pub(crate) fn preflight(
             spec.wanted.extend(wanted);
         }
     }
-    let spec = spec.asking(Task::Preflight);
+    let spec = match &way.folders {
+        // They are on one machine, with one clock, one id and one network.
+        Some(_) => spec.asking(Task::Preflight),
+        None => spec.looking(Across::of(opened.preflight()?.as_ref())),
+    };
     let id = spec.id.clone();
     let finished = way.execute(context, &opened, spec, output)?;
     if !output.is_json() {

@@ -2,6 +2,7 @@
 //! what became of it.
 
 mod account;
+mod across;
 pub(crate) mod audit;
 mod cluster;
 pub(crate) mod install;

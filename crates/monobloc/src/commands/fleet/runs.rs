@@ -1,6 +1,7 @@
 //! `monobloc resume`, `monobloc logs`, and what runs did.
 
 use camino::Utf8PathBuf;
+use fleet::across::Account;
 use fleet::journal::{Journal, RunRow};
 use fleet::run::{Run, RunId};
 use jiff::Timestamp;
@@ -8,7 +9,7 @@ use serde_json::json;
 
 use super::cluster::Opened;
 use super::undo::parse_run;
-use super::{ClusterArgs, WayArgs, account};
+use super::{ClusterArgs, WayArgs, account, across};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::fleet::words;
@@ -200,6 +201,9 @@ pub(super) fn show(
         shown["schema"] = json!("monobloc.run/1");
         shown["hosts"] = json!(account::hosts(&journal, &run.id)?);
         shown["failures"] = json!(failures);
+        if let Some(together) = Account::read(&journal, &run.id)? {
+            shown["across"] = json!(together);
+        }
         output.json(&shown)?;
         return Ok(Outcome::Done);
     }
@@ -210,6 +214,9 @@ pub(super) fn show(
         output.line(&format!("  {:16} {}{doing}", host.name, words(&host.state)))?;
     }
     account::causes(&failures, output)?;
+    if let Some(together) = Account::read(&journal, &run.id)? {
+        across::tell(&together, output)?;
+    }
     Ok(Outcome::Done)
 }
 
