@@ -81,6 +81,17 @@ pub enum What {
         /// What they found that is not well.
         evidence: Vec<Evidence>,
     },
+    /// Something was done to the cluster for a host that comes or goes.
+    Acted {
+        /// The name of the host.
+        host: String,
+        /// The name of the one that did it.
+        on: String,
+        /// What.
+        action: String,
+        /// What it said last.
+        output: String,
+    },
     /// Hosts of a wave go back.
     Undoing {
         /// The number of the wave, from 1.

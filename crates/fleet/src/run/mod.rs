@@ -9,6 +9,7 @@ mod attempt;
 mod block;
 mod drive;
 mod machine;
+mod membership;
 mod spec;
 mod state;
 mod wave;
@@ -22,6 +23,7 @@ use jiff::Timestamp;
 pub use drive::{Control, End, Finished};
 use machine::{Effect, Machine, Todo};
 pub use machine::{Outcome, Stopped};
+pub use membership::{Acting, Membership};
 pub(crate) use spec::changes_host;
 pub use spec::{
     Back, Change, FORMAT, Group, Limits, Operation, PauseAfter, Phase, RunId, RunIdError, RunSpec,
@@ -235,7 +237,15 @@ impl RunSpec {
                 (None, Group::Agent) => continue,
                 (None, Group::Master | Group::Witness) => Group::Witness,
             };
-            spec.hosts.push(Target { back, group, wanted: None, planned: None, ..target });
+            let membership = Membership::default();
+            spec.hosts.push(Target {
+                back,
+                group,
+                wanted: None,
+                planned: None,
+                membership,
+                ..target
+            });
         }
         Ok(spec.going_back(waves))
     }

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use package::Sha256;
 use serde::{Deserialize, Serialize};
 
+use super::membership::Membership;
 use crate::inventory::Host;
 
 /// The meaning of a [`RunSpec`], and of the decisions that follow from one.
@@ -86,6 +87,9 @@ pub struct Target {
     /// The plan that somebody agreed to ([`host::wire::PlanSummary::digest`]): another one is a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<Sha256>,
+    /// What its coming or going means for the others.
+    #[serde(default, skip_serializing_if = "Membership::is_plain")]
+    pub membership: Membership,
 }
 
 /// What a host is for the order of things.
@@ -443,19 +447,23 @@ impl RunSpec {
         self
     }
 
-    /// The phases of an uninstallation: agents first, masters last.
+    /// The phases of an uninstallation: agents first, masters last. Where others stay that have to be told,
+    /// masters go one at a time, and nobody is told of a host that cannot be reached.
     #[must_use]
     pub fn uninstalling(mut self, purge: bool) -> Self {
+        let leaves_others = self.has_actions();
         let waves = Waves {
             change: Change::Uninstall { purge },
             masters_last: true,
-            gates: false,
+            gates: leaves_others,
             undo: false,
             canaries: Size::Count(0),
             batch: Size::Percent(100),
             pause_after: Vec::new(),
         };
-        self.phases = vec![Phase::new("uninstall", Work::Waves(waves)), Phase::leave()];
+        let look = Phase::new("look", Work::Each(vec![Task::Request(Request::Status)]));
+        self.phases = if leaves_others { vec![look] } else { Vec::new() };
+        self.phases.extend([Phase::new("uninstall", Work::Waves(waves)), Phase::leave()]);
         self
     }
 
@@ -499,6 +507,10 @@ pub enum SpecError {
         "phase `{phase}` has a host {host}, of {hosts}, that does not exist or has something to do already"
     )]
     Own { phase: String, host: usize, hosts: usize },
+    #[error(
+        "nobody can do `{action}` for `{host}`: its hosts are not in the run, or it is one of them"
+    )]
+    Acting { action: String, host: String },
 }
 
 impl RunSpec {
@@ -507,6 +519,15 @@ impl RunSpec {
         let mut names = HashSet::new();
         if let Some(twice) = self.hosts.iter().find(|target| !names.insert(&target.host.name)) {
             return Err(SpecError::Twice(twice.host.name.clone()));
+        }
+        for (place, target) in self.hosts.iter().enumerate() {
+            let Membership { actions, regrets, .. } = &target.membership;
+            let is_able = |on: &usize| *on < self.hosts.len() && *on != place;
+            let wrong = actions.iter().chain(regrets).find(|acting| !acting.on.iter().all(is_able));
+            if let Some(wrong) = wrong {
+                let (action, host) = (wrong.action.clone(), target.host.name.clone());
+                return Err(SpecError::Acting { action, host });
+            }
         }
         let lacks = |is_fine: &dyn Fn(&Target) -> bool| {
             let worked_on = |target: &&Target| target.group != Group::Witness;

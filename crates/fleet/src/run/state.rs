@@ -78,6 +78,8 @@ pub(crate) enum Happening {
     Missed(Trouble),
     /// It was told, and nothing was heard of it.
     Vanished(Trouble),
+    /// What had to be done to the cluster first was not done, so it is not told to change.
+    Barred(Trouble),
     /// It has something that is left alone.
     Spared,
     /// Its wave is well.
@@ -121,9 +123,8 @@ impl HostState {
             (Self::Asking | Self::Switching, H::Did { changed: false }) => Self::Unchanged,
             (Self::Undoing, H::Did { .. }) => Self::RolledBack,
 
-            (Self::Asking | Self::Staging | Self::Switching | Self::Undoing, H::Refused(why)) => {
-                Self::Failed(why)
-            }
+            (Self::Asking | Self::Staging | Self::Switching | Self::Undoing, H::Refused(why))
+            | (Self::Pending | Self::Answered | Self::Staged, H::Barred(why)) => Self::Failed(why),
             (Self::Asking | Self::Staging | Self::Switching, H::Missed(why)) => {
                 Self::Unreachable(why)
             }
@@ -254,6 +255,7 @@ mod tests {
             Just(Happening::Refused(trouble())),
             Just(Happening::Missed(trouble())),
             Just(Happening::Vanished(trouble())),
+            Just(Happening::Barred(trouble())),
             Just(Happening::Confirmed),
             Just(Happening::Over),
         ]

@@ -85,13 +85,22 @@ pub fn partition(hosts: &[Target], waves: &Waves, facts: &[Fact]) -> Vec<Wave> {
 
     let mut live: BTreeSet<usize> = members.into_iter().collect();
     let is_first = live.is_empty();
+    // Too few of the masters make no cluster that anybody could ask for.
+    let is_asked = waves.gates && (!is_first || masters.len() >= quorum(quorate));
+    let is_gone = |place: &usize| hosts[*place].membership.is_gone;
     let mut done = match () {
         () if masters.is_empty() => Vec::new(),
         () if !waves.gates => vec![Wave::of(WaveKind::Masters, masters, None)],
         () if is_first => {
             let gate = Gate { asked: masters.clone(), need: quorum(quorate), must: None };
             live.extend(&masters);
-            vec![Wave::of(WaveKind::Masters, masters, Some(gate))]
+            vec![Wave::of(WaveKind::Masters, masters, is_asked.then_some(gate))]
+        }
+        () if matches!(waves.change, Change::Uninstall { .. }) => {
+            // Without those that are lost already, more can be missed.
+            let (mut masters, others): (Vec<_>, Vec<_>) = masters.into_iter().partition(is_gone);
+            masters.extend(others);
+            masters.into_iter().map(|master| one_leaves(master, &mut live, &is_gone)).collect()
         }
         () => masters.into_iter().map(|master| one_master(master, &mut live)).collect(),
     };
@@ -101,7 +110,7 @@ pub fn partition(hosts: &[Target], waves: &Waves, facts: &[Fact]) -> Vec<Wave> {
         need: if is_first { quorum(quorate) } else { quorum(live.len()) },
         must: None,
     };
-    let gate = (waves.gates && !live.is_empty()).then(gate);
+    let gate = (is_asked && !live.is_empty()).then(gate);
     let mut others = if all_at_once && !agents.is_empty() {
         vec![Wave::of(WaveKind::Agents, agents, gate)]
     } else {
@@ -135,6 +144,30 @@ fn one_master(master: usize, live: &mut BTreeSet<usize>) -> Wave {
         before: (!others.is_empty()).then_some(Gate { asked: others, need, must: None }),
         tolerates: Some(0),
         ..Wave::of(WaveKind::Masters, vec![master], Some(after))
+    }
+}
+
+/// A master that leaves a cluster which stays: the others must be well before, and without it.
+fn one_leaves(
+    master: usize,
+    live: &mut BTreeSet<usize>,
+    is_gone: &impl Fn(&usize) -> bool,
+) -> Wave {
+    let members = live.len();
+    live.remove(&master);
+    // Those that leave after it and are lost still count.
+    let asked: Vec<usize> = live.iter().copied().filter(|other| !is_gone(other)).collect();
+    let gate = |members: usize| Gate {
+        asked: asked.clone(),
+        need: quorum(members).min(asked.len()),
+        must: None,
+    };
+    let has_others = !asked.is_empty();
+    let after = has_others.then(|| gate(live.len()));
+    Wave {
+        before: has_others.then(|| gate(members)),
+        tolerates: Some(0),
+        ..Wave::of(WaveKind::Masters, vec![master], after)
     }
 }
 
@@ -191,7 +224,7 @@ mod tests {
 
     use super::{Fact, Wave, WaveKind, partition, quorum};
     use crate::inventory::Host;
-    use crate::run::{Group, PauseAfter, Size, Target, Waves};
+    use crate::run::{Change, Group, Membership, PauseAfter, Size, Target, Waves};
 
     fn target(place: usize, group: Group, canary: bool) -> Target {
         let host = Host {
@@ -205,7 +238,15 @@ mod tests {
             rack: None,
             labels: BTreeMap::new(),
         };
-        Target { host, group, wanted: None, back: None, canary, planned: None }
+        Target {
+            host,
+            group,
+            wanted: None,
+            back: None,
+            canary,
+            planned: None,
+            membership: Membership::default(),
+        }
     }
 
     fn size() -> impl Strategy<Value = Size> {
@@ -262,11 +303,15 @@ mod tests {
             let order: Vec<bool> = made.iter().map(|w| w.kind == WaveKind::Masters).collect();
             let sorted = if masters_last { order.is_sorted() } else { order.is_sorted_by_key(|m| !m) };
             prop_assert!(sorted, "masters are together");
-            check_gates(&made, &members)?;
+            let quorate = targets.iter().filter(|target| target.group != Group::Agent).count();
+            check_gates(&made, &members, quorate)?;
         }
     }
 
-    fn check_gates(made: &[Wave], members: &[usize]) -> Result<(), TestCaseError> {
+    fn check_gates(made: &[Wave], members: &[usize], quorate: usize) -> Result<(), TestCaseError> {
+        for gate in made.iter().flat_map(|wave| [&wave.before, &wave.after]).flatten() {
+            prop_assert!(gate.need <= gate.asked.len(), "the gate can be passed");
+        }
         for wave in made.iter().filter(|wave| wave.kind == WaveKind::Masters) {
             if let Some(before) = &wave.before {
                 prop_assert!(
@@ -278,6 +323,10 @@ mod tests {
             } else {
                 let others = members.iter().filter(|at| !wave.hosts.contains(at)).count();
                 prop_assert_eq!(others, 0, "whoever else is a member is asked");
+            }
+            if members.is_empty() && wave.hosts.len() < quorum(quorate) {
+                prop_assert_eq!(&wave.after, &None, "too few make no cluster");
+                continue;
             }
             let after = wave.after.as_ref().expect("masters have a gate after them");
             prop_assert!(wave.hosts.iter().all(|at| after.asked.contains(at)));
@@ -306,6 +355,26 @@ mod tests {
         let before: Vec<_> = made.iter().map(|wave| wave.before.clone().unwrap()).collect();
         assert_eq!((before[0].asked.as_slice(), before[0].need), (&[0][..], 1));
         assert_eq!((before[1].asked.as_slice(), before[1].need), (&[0, 1][..], 2));
+    }
+
+    #[test]
+    fn masters_leave_one_at_a_time_and_those_that_stay_are_asked() {
+        let mut targets: Vec<Target> = (0..5).map(|at| target(at, Group::Witness, false)).collect();
+        targets[3].group = Group::Master;
+        targets[4].group = Group::Master;
+        targets[4].membership.is_gone = true;
+        let facts: Vec<Fact> = (0..5).map(|at| Fact { takes_part: at > 2, member: true }).collect();
+        let change = Change::Uninstall { purge: false };
+        let waves = Waves { change, masters_last: true, ..Waves::careful() };
+        let made = partition(&targets, &waves, &facts);
+        let gates: Vec<_> = made
+            .iter()
+            .map(|wave| (wave.before.clone().unwrap(), wave.after.clone().unwrap()))
+            .map(|(before, after)| (before.asked.clone(), before.need, after.asked, after.need))
+            .collect();
+        assert_eq!((made[0].hosts.as_slice(), made[1].hosts.as_slice()), (&[4][..], &[3][..]));
+        let (stay, four) = (|| vec![0, 1, 2], || vec![0, 1, 2, 3]);
+        assert_eq!(gates, [(four(), 3, four(), 3), (stay(), 3, stay(), 2)]);
     }
 
     #[test]

@@ -86,6 +86,12 @@ impl FleetProgress {
                     evidence.iter().map(|seen| format!("{}: {}", seen.host, seen.cause)).collect();
                 self.gate(*wave, *attempt, &found);
             }
+            What::Acted { host, on, action, output } => {
+                let said = output.lines().last().unwrap_or_default().trim();
+                let said =
+                    if said.is_empty() { String::new() } else { format!(": {}", plain(said)) };
+                self.say(&format!("{host}: {action} on {on}{said}"));
+            }
             What::Undoing { wave, hosts } => {
                 let hosts = plural(*hosts, "host");
                 self.warn(&format!("wave {wave}: {hosts} to be rolled back"));

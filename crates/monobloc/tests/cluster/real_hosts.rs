@@ -2,6 +2,7 @@
 
 mod faults;
 mod fleet;
+mod members;
 mod order;
 mod quorum;
 mod walk;

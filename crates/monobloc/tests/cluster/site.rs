@@ -88,6 +88,11 @@ impl Site {
         self.cluster.hosts()
     }
 
+    /// Where the configuration is.
+    pub(crate) fn config(&self) -> Utf8PathBuf {
+        self.cluster.config().unwrap()
+    }
+
     /// The folder that is served.
     fn served(&self) -> Utf8PathBuf {
         self.cluster.config().unwrap().with_file_name("serve")

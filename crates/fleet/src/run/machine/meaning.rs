@@ -17,6 +17,7 @@ impl Machine {
             }
             (Doing::Switch, Work::Waves(waves)) => waves.change.name(),
             (Doing::Undo, _) => "undo",
+            (Doing::Act, _) => "act",
             _ => "check",
         }
     }
@@ -32,6 +33,7 @@ impl Machine {
             Doing::Task(task) => format!("p{phase}-{task}-{name}"),
             Doing::Own(index) => format!("p{phase}-{index}-{name}"),
             Doing::Switch | Doing::Undo => format!("p{phase}-w{wave}-{name}"),
+            Doing::Act => format!("p{phase}-w{wave}-{}", self.acts().tag()),
             Doing::Ask => {
                 let Part::Gate(asking) = &self.in_waves().part else {
                     unreachable!("who asks is at a gate")
@@ -87,6 +89,7 @@ impl Machine {
                     reason: format!("wave {wave} of run {} failed", self.spec.id),
                 }
             }
+            (Doing::Act, _) => self.act_request(),
             _ => Request::Check { cluster: true },
         })
     }

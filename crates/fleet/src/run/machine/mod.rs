@@ -2,6 +2,7 @@
 //! No clock, no chance, no I/O: the same answers in the same order lead to the same orders, which is how a
 //! run that was interrupted goes on.
 
+mod acts;
 mod meaning;
 mod waves;
 
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use host::wire::{Report, Request};
 use serde::{Deserialize, Serialize};
 
+use self::acts::Acts;
 use super::spec::{Change, Group, PauseAfter, RunSpec, Work, changes_host};
 use super::state::{Happening, HostState, Told};
 use super::wave::{Fact, Wave, partition};
@@ -136,6 +138,8 @@ pub(in crate::run) struct Entry {
     is_looked_at: bool,
     is_reached: bool,
     is_counted: bool,
+    /// What was done to the cluster for it, and would have to be undone if it does not come.
+    is_announced: bool,
     doing: Option<Doing>,
 }
 
@@ -146,6 +150,8 @@ enum Doing {
     Switch,
     Undo,
     Ask,
+    /// Something for another host.
+    Act,
 }
 
 #[derive(Debug)]
@@ -160,6 +166,8 @@ struct InWaves {
     waves: Vec<Wave>,
     index: usize,
     part: Part,
+    /// Who found the cluster well when it was last asked for.
+    well: BTreeSet<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,6 +175,7 @@ enum Part {
     Paused,
     Begin,
     Gate(Asking),
+    Act(Acts),
     Switch,
     Undo,
 }
@@ -192,6 +201,7 @@ impl Machine {
             is_looked_at: false,
             is_reached: false,
             is_counted: false,
+            is_announced: false,
             doing: None,
         };
         Self {
@@ -265,6 +275,8 @@ impl Machine {
         let during = self.name_of(host, doing);
         if doing == Doing::Ask {
             self.heard(host, outcome);
+        } else if doing == Doing::Act {
+            self.heard_of_act(outcome);
         } else if self.spec.phases[self.phase].always {
             if let Outcome::Faulted { fault, .. } = outcome {
                 let host = self.spec.hosts[host].host.name.clone();
@@ -342,7 +354,7 @@ impl Machine {
         let told = match (doing, &todo.action) {
             (Doing::Switch, _) => Some(Told::Switch),
             (Doing::Undo, _) => Some(Told::Undo),
-            (Doing::Ask, _) | (_, Action::Leave) => None,
+            (Doing::Ask | Doing::Act, _) | (_, Action::Leave) => None,
             (_, Action::Push | Action::Order(Request::Stage(_))) => Some(Told::Stage),
             (_, Action::Order(_)) => Some(Told::Answer),
         };
@@ -369,7 +381,9 @@ impl Machine {
         match &phase.work {
             Work::Each(_) => {
                 let takes_part = |(target, entry): (&super::Target, &Entry)| {
-                    let can_go_on = target.group != Group::Witness && entry.state.can_go_on();
+                    let can_go_on = target.group != Group::Witness
+                        && !target.membership.is_gone
+                        && entry.state.can_go_on();
                     if phase.always { entry.is_reached } else { can_go_on }
                 };
                 let all = spec.hosts.iter().zip(&self.hosts);
@@ -389,7 +403,8 @@ impl Machine {
                 let hosts = sizes.iter().sum();
                 let is_paused = waves.pause_after.contains(&PauseAfter::Stage) && hosts > 0;
                 let part = if is_paused { Part::Paused } else { Part::Begin };
-                self.at = At::Waves(InWaves { waves: waves_made, index: 0, part });
+                let well = BTreeSet::new();
+                self.at = At::Waves(InWaves { waves: waves_made, index: 0, part, well });
                 out.push(Effect::Tell(What::Phase {
                     phase: place,
                     name: phase.name.clone(),
@@ -428,7 +443,10 @@ impl Machine {
         // An agent that has something tells of masters that nobody reached.
         let is_there = change != Change::Install
             || !self.hosts.iter().any(|entry| entry.is_looked_at)
-            || both().any(|(target, entry)| entry.from.is_some() || target.group == Group::Witness);
+            || both().any(|(target, entry)| {
+                let is_witness = target.group == Group::Witness && !target.membership.is_absent;
+                entry.from.is_some() || is_witness
+            });
         both()
             .map(|(target, entry)| Fact {
                 takes_part: target.group != Group::Witness
@@ -436,6 +454,7 @@ impl Machine {
                     && (change != Change::Rollback || target.back.is_some()),
                 member: is_there
                     && target.group != Group::Agent
+                    && !target.membership.is_absent
                     && (change != Change::Install || !entry.is_looked_at || entry.from.is_some()),
             })
             .collect()

@@ -7,7 +7,7 @@ use host::wire::Report;
 use super::{Asking, At, Doing, Effect, Effects, InWaves, Machine, Outcome, Part, Stopped};
 use crate::event::{Evidence, What};
 use crate::run::spec::{Change, Waves, Work};
-use crate::run::state::{Happening, HostState, Trouble};
+use crate::run::state::{Happening, HostState, Told, Trouble};
 use crate::run::wave::{Gate, Wave};
 
 impl Machine {
@@ -53,21 +53,39 @@ impl Machine {
                     kind: wave.kind,
                     hosts: wave.hosts.iter().map(name).collect(),
                 }));
-                if wave.before.is_some() { self.ask(true, 1) } else { self.switch() }
+                if wave.before.is_some() { self.ask(true, 1) } else { self.announce() }
             }
             Part::Gate(asking) => self.gate_answered(number, asking, out),
+            Part::Act(acts) => self.acted(number, acts, out),
             Part::Switch => self.switched(number, out),
             Part::Undo => self.conclude(number, false, out),
         }
     }
 
-    fn switch(&mut self) {
-        self.queue = self.wave().hosts.iter().map(|host| (*host, Doing::Switch)).collect();
+    pub(super) fn switch(&mut self, out: &mut Effects) {
+        let can_go_on = |host: &usize| self.hosts[*host].state.can_go_on();
+        let hosts: Vec<usize> = self.wave().hosts.iter().copied().filter(can_go_on).collect();
+        let is_gone = |host: &usize| self.spec.hosts[*host].membership.is_gone;
+        let (gone, there): (Vec<usize>, Vec<usize>) = hosts.into_iter().partition(is_gone);
+        for host in gone {
+            // All that could be done was done to the others.
+            self.happens(host, Happening::Told(Told::Switch));
+            self.happens(host, Happening::Did { changed: true });
+            out.push(Effect::State(host));
+        }
+        self.queue = there.into_iter().map(|host| (host, Doing::Switch)).collect();
         self.set_part(Part::Switch);
     }
 
     /// Every host of the wave that could switch did, or did not.
-    fn switched(&mut self, number: usize, out: &mut Effects) {
+    pub(super) fn switched(&mut self, number: usize, out: &mut Effects) {
+        if !self.regret() {
+            self.weigh(number, out);
+        }
+    }
+
+    /// Decides whether the wave goes on.
+    pub(super) fn weigh(&mut self, number: usize, out: &mut Effects) {
         let wave = self.wave();
         let failed = wave.hosts.iter().filter(|host| self.hosts[**host].state.is_trouble()).count();
         let is_any = wave.hosts.iter().any(|host| self.hosts[*host].state == HostState::Switched);
@@ -135,6 +153,10 @@ impl Machine {
         let Asking { before, attempt, asked, well, evidence } = asking;
         let gate = self.gate(before);
         let is_well = well.len() >= gate.need && gate.must.is_none_or(|must| well.contains(&must));
+        if let At::Waves(at) = &mut self.at {
+            at.well = well;
+        }
+        let gate = self.gate(before);
         out.push(Effect::Tell(What::Gate {
             wave: number,
             before,
@@ -143,7 +165,7 @@ impl Machine {
             evidence,
         }));
         match (is_well, before) {
-            (true, true) => self.switch(),
+            (true, true) => self.announce(),
             (true, false) => self.conclude(number, true, out),
             // Those who were not asked will not be well later.
             (false, _) if attempt < self.spec.limits.gate_tries && asked >= gate.need => {

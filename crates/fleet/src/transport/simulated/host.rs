@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use ::host::wire::{
-    Audit, Done, Failed, Finding, Level, Order, PlanSummary, Report, Request, Status, StepId,
-    Wanted,
+    Action, Audit, Done, Failed, Finding, Level, Order, PlanSummary, Report, Request, Status,
+    StepId, Wanted,
 };
 use jiff::{SignedDuration, Timestamp};
 use package::Sha256;
@@ -60,6 +60,19 @@ pub struct Effect {
     pub at: Instant,
 }
 
+/// Something that a host did to the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acted {
+    /// The step that did it.
+    pub step: StepId,
+    /// What.
+    pub action: String,
+    /// What it was told.
+    pub arguments: Vec<String>,
+    /// When.
+    pub at: Instant,
+}
+
 /// What a host is like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
@@ -75,6 +88,8 @@ pub struct Look {
     pub staged_at: Option<Instant>,
     /// What changed what is live, in order.
     pub effects: Vec<Effect>,
+    /// What it did to the cluster, in order.
+    pub acts: Vec<Acted>,
     /// Whether it is at something.
     pub is_working: bool,
 }
@@ -98,6 +113,11 @@ pub(super) struct Model {
     is_gone: bool,
     pub(super) boots: u64,
     effects: Vec<Effect>,
+    /// What its packages can do to the cluster.
+    pub(super) actions: Vec<Action>,
+    /// Why none of that works.
+    pub(super) acts_fail: Option<String>,
+    acts: Vec<Acted>,
 }
 
 /// A step that is under way.
@@ -163,6 +183,9 @@ impl Model {
             is_gone: false,
             boots: 1,
             effects: Vec::new(),
+            actions: Vec::new(),
+            acts_fail: None,
+            acts: Vec::new(),
         }
     }
 
@@ -193,6 +216,7 @@ impl Model {
             staged: self.staged.clone(),
             staged_at: self.staged_at,
             effects: self.effects.clone(),
+            acts: self.acts.clone(),
             is_working: self.working.is_some(),
         }
     }
@@ -215,7 +239,11 @@ impl Model {
 
     pub(super) fn is_switching(&self) -> bool {
         let request = self.working.as_ref().map(|working| &working.request);
-        request.is_some_and(crate::run::changes_host)
+        // Who does something to the cluster goes on as a part of it.
+        let changes = |request: &Request| {
+            crate::run::changes_host(request) && !matches!(request, Request::Act { .. })
+        };
+        request.is_some_and(changes)
     }
 
     /// Somebody connects: which boot it is, or why not; no reason means that nothing is heard.
@@ -357,7 +385,7 @@ impl Model {
                 digest: self.bundle(),
                 ..Audit::default()
             })),
-            Request::Act { action, .. } => Report::Acted { output: action.clone() },
+            Request::Act { action, arguments } => self.act(action, arguments, working),
             Request::Reach { .. } => Report::Reached { unreachable: Vec::new() },
             Request::Listen { .. } => {
                 Report::Listened { in_use: BTreeSet::new(), failed: Vec::new() }
@@ -368,6 +396,19 @@ impl Model {
         }
     }
 
+    fn act(&mut self, action: &str, arguments: &[String], working: &Working) -> Report {
+        if let Some(why) = &self.acts_fail {
+            return self.failed("action_failed", why, false);
+        }
+        self.acts.push(Acted {
+            step: working.id.clone(),
+            action: action.to_owned(),
+            arguments: arguments.to_vec(),
+            at: working.ends,
+        });
+        Report::Acted { output: action.to_owned() }
+    }
+
     fn status(&self, time: Timestamp) -> Status {
         let skew = if self.mishap == Some(Mishap::ClockSkew) { SKEW } else { 0 };
         Status {
@@ -376,6 +417,7 @@ impl Model {
             bundle: self.bundle(),
             time: time.checked_add(SignedDuration::from_secs(skew)).ok(),
             boot: Some(self.boots.to_string()),
+            actions: if self.live.is_some() { self.actions.clone() } else { Vec::new() },
             ..Status::default()
         }
     }

@@ -12,12 +12,12 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ::host::wire::{Order, Request};
+use ::host::wire::{Action, Order, Request};
 use package::Sha256;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::cluster::Cluster;
-pub use self::host::{Effect, Look};
+pub use self::host::{Acted, Effect, Look};
 use self::host::{Fate, Model};
 pub use self::mishap::{Faults, Mishap};
 pub use self::run::{Kills, Simulated, SimulationError, simulate};
@@ -81,6 +81,31 @@ impl World {
     pub fn install(&self, bundle: Sha256) {
         self.hosts.iter().for_each(|host| lock(host).had(bundle));
         lock(&self.cluster).is_there = true;
+    }
+
+    /// The same on a part of them.
+    pub fn install_on(&self, bundle: Sha256, hosts: &[&str]) {
+        for place in hosts.iter().filter_map(|name| self.places.get(*name)) {
+            lock(&self.hosts[*place]).had(bundle);
+        }
+        lock(&self.cluster).is_there = true;
+    }
+
+    /// What masters can do to the cluster once something is live on them.
+    pub fn bring(&self, actions: &[Action]) {
+        for host in &self.hosts {
+            let mut host = lock(host);
+            if host.is_master {
+                actions.clone_into(&mut host.actions);
+            }
+        }
+    }
+
+    /// Makes all fail that a host shall do to the cluster.
+    pub fn fail_actions(&self, host: &str, why: &str) {
+        if let Some(place) = self.places.get(host) {
+            lock(&self.hosts[*place]).acts_fail = Some(why.to_owned());
+        }
     }
 
     /// Makes something go wrong with a host, and nothing else.

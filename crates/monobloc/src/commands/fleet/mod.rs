@@ -6,6 +6,7 @@ pub(crate) mod audit;
 mod cluster;
 pub(crate) mod install;
 pub(crate) mod look;
+mod membership;
 pub(crate) mod plan;
 pub(crate) mod runs;
 pub(crate) mod simulate;

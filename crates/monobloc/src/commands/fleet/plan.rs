@@ -15,7 +15,7 @@ use super::install::{DeployArgs, Install, UpgradeArgs};
 use super::look::asking;
 use super::undo::UninstallArgs;
 use super::way::new_id;
-use super::{ClusterArgs, WayArgs, account};
+use super::{ClusterArgs, WayArgs, account, membership};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::fleet::some;
@@ -90,6 +90,7 @@ fn installing(
 ) -> Result<Outcome, Failure> {
     let opened = install.cluster.open()?;
     let mut spec = install.spec(&opened)?;
+    membership::find_actions(context, &opened, install.way, &mut spec)?;
     let mut look = RunSpec { id: new_id()?, operation: Operation::Plan, ..spec.clone() };
     look = look.asking(Task::Plan);
     let id = look.id.clone();
@@ -101,12 +102,20 @@ fn installing(
     let had = BTreeMap::new();
     let saved = Saved { format: FORMAT, bundle: opened.cluster.latest.bundle, had, spec };
     save(arguments.save.as_deref(), &saved)?;
-    let named: Vec<(&str, &PlanSummary)> =
-        plans.iter().map(|(at, plan)| (saved.spec.hosts[*at].host.name.as_str(), plan)).collect();
+    let named: Vec<(usize, &str, &PlanSummary)> = plans
+        .iter()
+        .map(|(at, plan)| (*at, saved.spec.hosts[*at].host.name.as_str(), plan))
+        .collect();
     let failures = finished.journal.failures(&id)?;
     if output.is_json() {
-        let hosts: Vec<_> =
-            named.iter().map(|(name, plan)| json!({ "name": name, "plan": plan })).collect();
+        let document = |(at, name, plan): &(usize, &str, &PlanSummary)| {
+            let actions = match joins(plan) {
+                true => membership::documents(&saved.spec, *at),
+                false => Vec::new(),
+            };
+            json!({ "name": name, "plan": plan, "actions": actions })
+        };
+        let hosts: Vec<_> = named.iter().map(document).collect();
         output.json(&json!({
             "schema": "monobloc.plan/1",
             "operation": install.operation,
@@ -115,13 +124,18 @@ fn installing(
             "failures": failures,
         }))?;
     } else {
-        show(&named, output)?;
+        show(&saved.spec, &named, output)?;
         account::causes(&failures, output)?;
     }
     let is_fine =
         |plan: &PlanSummary| plan.findings.iter().all(|found| found.level != Level::Error);
-    let is_well = failures.is_empty() && named.iter().all(|(_, plan)| is_fine(plan));
+    let is_well = failures.is_empty() && named.iter().all(|(_, _, plan)| is_fine(plan));
     Ok(if is_well { Outcome::Done } else { Outcome::Failed })
+}
+
+/// Whether a host comes: what has to be done to the cluster for that is done.
+fn joins(plan: &PlanSummary) -> bool {
+    plan.from.is_none() && plan.changes
 }
 
 fn plans(journal: &Journal, run: &RunId) -> Result<Vec<(usize, PlanSummary)>, Failure> {
@@ -133,10 +147,17 @@ fn plans(journal: &Journal, run: &RunId) -> Result<Vec<(usize, PlanSummary)>, Fa
 }
 
 /// Hosts to which the same is done are one line.
-fn show(plans: &[(&str, &PlanSummary)], output: &Output) -> Result<(), Failure> {
+fn show(
+    spec: &RunSpec,
+    plans: &[(usize, &str, &PlanSummary)],
+    output: &Output,
+) -> Result<(), Failure> {
     let mut same: Vec<(Vec<String>, Vec<String>)> = Vec::new();
-    for (name, plan) in plans {
-        let lines = lines(plan);
+    for (at, name, plan) in plans {
+        let mut lines = lines(plan);
+        if joins(plan) {
+            lines.splice(0..0, membership::lines(spec, *at));
+        }
         match same.iter_mut().find(|(_, known)| *known == lines) {
             Some((names, _)) => names.push((*name).to_owned()),
             None => same.push((vec![(*name).to_owned()], lines)),
@@ -148,9 +169,9 @@ fn show(plans: &[(&str, &PlanSummary)], output: &Output) -> Result<(), Failure> 
             output.line(&format!("    {line}"))?;
         }
     }
-    let changing: Vec<_> = plans.iter().filter(|(_, plan)| plan.changes).collect();
-    let moved: u64 = changing.iter().map(|(_, plan)| plan.fetch_bytes).sum();
-    let restarts: usize = changing.iter().map(|(_, plan)| plan.stops.len()).sum();
+    let changing: Vec<_> = plans.iter().filter(|(_, _, plan)| plan.changes).collect();
+    let moved: u64 = changing.iter().map(|(_, _, plan)| plan.fetch_bytes).sum();
+    let restarts: usize = changing.iter().map(|(_, _, plan)| plan.stops.len()).sum();
     output.line(&format!(
         "{} of {} change, {} to move, {} of units",
         changing.len(),
@@ -198,16 +219,36 @@ fn removing(
 ) -> Result<Outcome, Failure> {
     let (cluster, way) = uninstall.cluster();
     let opened = cluster.open()?;
-    let (had, failures) = look(context, &opened, way, output)?;
-    let spec = uninstall.spec(&opened)?;
+    // Who is gone is not asked.
+    let (had, failures) = match uninstall.is_gone() {
+        true => (BTreeMap::new(), Vec::new()),
+        false => look(context, &opened, way, output)?,
+    };
+    let spec = uninstall.spec(context, &opened)?;
     let digests = had.iter().map(|(name, status)| (name.clone(), digest(status))).collect();
     let saved = Saved { format: FORMAT, bundle: opened.cluster.latest.bundle, had: digests, spec };
     save(arguments.save.as_deref(), &saved)?;
+    let concerned = || {
+        let hosts = saved.spec.hosts.iter().enumerate();
+        hosts.filter(|(_, target)| !target.membership.actions.is_empty())
+    };
     if output.is_json() {
+        let actions: BTreeMap<&str, _> = concerned()
+            .map(|(at, target)| (target.host.name.as_str(), membership::documents(&saved.spec, at)))
+            .collect();
         output.json(&json!({
-            "schema": "monobloc.plan/1", "operation": "uninstall", "hosts": had, "failures": failures,
+            "schema": "monobloc.plan/1",
+            "operation": "uninstall",
+            "hosts": had,
+            "actions": actions,
+            "failures": failures,
         }))?;
     } else {
+        for (at, target) in concerned() {
+            for line in membership::lines(&saved.spec, at) {
+                output.line(&format!("{}: {line}", target.host.name))?;
+            }
+        }
         for (name, status) in &had {
             let packages = plural(status.packages.len(), "package");
             let generations = plural(status.generations.len(), "generation");
@@ -280,6 +321,10 @@ pub(crate) fn apply(
             return Err(Failure::new(format!("not what they were any more: {}", some(&changed)))
                 .hint(again));
         }
+    }
+    if !membership::is_as_planned(context, &opened, way, &spec)? {
+        let changed = "what has to be done to the cluster is not what was planned any more";
+        return Err(Failure::new(changed).hint(again));
     }
     spec.id = new_id()?;
     // Nothing is moved if a single host is not what it was.

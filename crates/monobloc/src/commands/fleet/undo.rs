@@ -2,8 +2,9 @@
 
 use fleet::run::{Operation, RunId, RunSpec, Size, Waves};
 
+use super::cluster::Opened;
 use super::way::{new_id, parse_size, target};
-use super::{ClusterArgs, WayArgs, account};
+use super::{ClusterArgs, WayArgs, account, membership};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::{Output, ask, plural};
@@ -39,10 +40,12 @@ pub(crate) struct RollbackArgs {
 /// Remove everything from hosts that was installed
 ///
 /// Agents first, masters last. State that services kept, and the users who own it, stay unless `--purge` is
-/// given.
+/// given. If others stay, what the distribution has to do to the cluster first is done on one of them, and masters
+/// go one at a time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   monobloc uninstall --hosts a7 --purge      one host
+  monobloc uninstall --hosts m3 --gone       a host that is lost: only the others are told
   monobloc uninstall --yes                   all of them, and nobody is asked")]
 pub(crate) struct UninstallArgs {
     #[command(flatten)]
@@ -51,6 +54,10 @@ pub(crate) struct UninstallArgs {
     /// Remove state and users, too
     #[arg(long)]
     purge: bool,
+
+    /// The hosts are lost for good: do not reach for them, only tell the cluster that they are gone
+    #[arg(long, conflicts_with = "purge")]
+    gone: bool,
 
     /// Do not ask
     #[arg(long)]
@@ -99,12 +106,25 @@ pub(crate) fn rollback(
 
 impl UninstallArgs {
     /// The run that does it.
-    pub(super) fn spec(&self, opened: &super::cluster::Opened) -> Result<RunSpec, Failure> {
+    pub(super) fn spec(&self, context: &Context, opened: &Opened) -> Result<RunSpec, Failure> {
+        if self.gone && opened.is_all {
+            return Err(Failure::usage("nobody is left who could be told that all hosts are gone")
+                .hint("name those that are lost: `--hosts HOST,… --gone`"));
+        }
         let name = &opened.cluster.bundle.distribution.name;
         let mut spec = RunSpec::new(new_id()?, name, Operation::Uninstall);
         spec.hosts = opened.chosen.hosts.iter().map(|host| target(host, None)).collect();
+        for target in &mut spec.hosts {
+            target.membership.is_gone = self.gone;
+        }
         spec.budget = Size::Percent(100);
+        membership::add_witnesses(&mut spec, opened);
+        membership::find_actions(context, opened, &self.way, &mut spec)?;
         Ok(spec.uninstalling(self.purge))
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone
     }
 
     pub(super) fn cluster(&self) -> (&ClusterArgs, &WayArgs) {
@@ -118,12 +138,23 @@ pub(crate) fn uninstall(
     output: &Output,
 ) -> Result<Outcome, Failure> {
     let opened = arguments.cluster.open()?;
-    let spec = arguments.spec(&opened)?;
+    let spec = arguments.spec(context, &opened)?;
+    let has_actions = spec.has_actions();
+    if arguments.gone && !has_actions {
+        output.line(
+            "nobody has to be told: no host that stays has an action for those that are gone",
+        )?;
+        return Ok(Outcome::Done);
+    }
     if !arguments.yes {
         let hosts = plural(spec.worked_on(), "host");
         let name = &opened.cluster.bundle.distribution.name;
         let state = if arguments.purge { " with all of its state" } else { "" };
-        let question = format!("remove {name}{state} from {hosts}? write `yes`: ");
+        let what = match arguments.gone {
+            true => format!("tell the cluster that {hosts} will never be back"),
+            false => format!("remove {name}{state} from {hosts}"),
+        };
+        let question = format!("{what}? write `yes`: ");
         let is_sure = context.interactive
             && !output.is_json()
             && ask(&question).is_some_and(|answer| answer.trim() == "yes");
@@ -134,7 +165,11 @@ pub(crate) fn uninstall(
     }
     let id = spec.id.clone();
     let finished = arguments.way.execute(context, &opened, spec, output)?;
-    account::tell(&finished, &id, "uninstall", output)
+    let outcome = account::tell(&finished, &id, "uninstall", output)?;
+    if has_actions && finished.counts.unreachable > 0 {
+        output.hint(Some("of hosts that are lost for good the others are told with `--gone`"));
+    }
+    Ok(outcome)
 }
 
 /// The name of a run.

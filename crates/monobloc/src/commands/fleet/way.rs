@@ -4,8 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
+use fleet::event::Event;
 use fleet::journal::{Durability, Journal};
-use fleet::run::{Finished, Group, Run, RunError, RunId, RunSpec, Size, Target};
+use fleet::run::{Finished, Group, Membership, Run, RunError, RunId, RunSpec, Size, Target};
 use fleet::transport::local::Local;
 use fleet::transport::over_ssh::OverSsh;
 use fleet::transport::remote::Shared;
@@ -99,22 +100,44 @@ impl WayArgs {
         run: Run,
         output: &Output,
     ) -> Result<Finished, Failure> {
-        let mut kit = opened.kit(self.push)?;
         let progress = FleetProgress::new(context, output, run.spec(), self.verbose);
-        let mut watch = |event: &fleet::event::Event| progress.event(event);
+        let finished = self.carry_out(context, opened, run, &mut |event| progress.event(event));
+        progress.finish();
+        finished
+    }
+
+    /// Asks hosts something and keeps it in `journal`; only who asks is told what they say.
+    pub(super) fn ask(
+        &self,
+        context: &Context,
+        opened: &Opened,
+        spec: RunSpec,
+        journal: Journal,
+    ) -> Result<Finished, Failure> {
+        let run = Run::begin(journal, self.limit(spec), "nobody", Timestamp::now());
+        self.carry_out(context, opened, run.map_err(|error| Failure::of(&error))?, &mut |_| {})
+    }
+
+    fn carry_out(
+        &self,
+        context: &Context,
+        opened: &Opened,
+        run: Run,
+        watch: &mut (dyn FnMut(&Event) + Send),
+    ) -> Result<Finished, Failure> {
+        let mut kit = opened.kit(self.push)?;
         let finished = if let Some(folders) = &self.folders {
             if let Some(supply) = &mut kit.bundle {
                 supply.url = Some(context.absolute(&supply.serve)?.into_string());
             }
             let hosts =
                 Local::new(context.absolute(folders)?, context.program()?, Shared::new(kit));
-            run.go_until(Arc::new(hosts), &context.cancel, &mut watch)
+            run.go_until(Arc::new(hosts), &context.cancel, watch)
         } else {
             let ssh = Ssh::new(self.settings(context));
             let hosts = OverSsh::new(ssh, Shared::new(kit));
-            run.go_until(Arc::new(hosts), &context.cancel, &mut watch)
+            run.go_until(Arc::new(hosts), &context.cancel, watch)
         };
-        progress.finish();
         Ok(finished?)
     }
 
@@ -172,6 +195,7 @@ pub(super) fn target(host: &fleet::inventory::Host, wanted: Option<usize>) -> Ta
         back: None,
         canary: host.labels.get("canary").is_some_and(|value| value == "true"),
         planned: None,
+        membership: Membership::default(),
     }
 }
 
