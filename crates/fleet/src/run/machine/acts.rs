@@ -88,7 +88,7 @@ impl Machine {
         let stayed_away = |host: &usize| {
             let state = &self.hosts[*host].state;
             let has_failed = matches!(state, HostState::Failed(_) | HostState::Unreachable(_));
-            self.hosts[*host].is_announced && (has_failed || state.can_go_on())
+            self.in_waves().announced.contains(host) && (has_failed || state.can_go_on())
         };
         let hosts: Vec<usize> = self.wave().hosts.iter().copied().filter(stayed_away).collect();
         let count = |host: usize| self.spec.hosts[host].membership.regrets.len();
@@ -96,8 +96,8 @@ impl Machine {
             .iter()
             .flat_map(|host| (0..count(*host)).map(move |index| (*host, index)))
             .collect();
-        for host in hosts {
-            self.hosts[host].is_announced = false;
+        if let At::Waves(at) = &mut self.at {
+            at.announced.retain(|host| !hosts.contains(host));
         }
         let is_any = !left.is_empty();
         if is_any {
@@ -108,7 +108,8 @@ impl Machine {
 
     fn begin_acts(&mut self, is_regret: bool, left: VecDeque<(usize, usize)>) {
         let (told, heard, trouble) = (Vec::new(), None, None);
-        self.set_part(Part::Act(Acts { is_regret, left, told, heard, trouble }));
+        let acts = Acts { is_regret, left, told, heard, trouble };
+        self.set_part(Part::Act(Box::new(acts)));
     }
 
     /// The host that acts answered, or nothing was heard of it.
@@ -149,20 +150,17 @@ impl Machine {
                 () => self.switch(out),
             };
         };
-        match self.able(&acting.on, &acts.told) {
-            Some(host) => {
-                acts.told.push(host);
-                self.queue = VecDeque::from([(host, Doing::Act)]);
-            }
-            None => {
-                let why = acts.trouble.take().unwrap_or_else(|| {
-                    let cause = format!("nobody is left who could do `{}`", acting.name());
-                    Trouble::because(DURING, "nobody can act", cause)
-                });
-                self.act_failed(&mut acts, why, out);
-            }
+        if let Some(host) = self.able(&acting.on, &acts.told) {
+            acts.told.push(host);
+            self.queue = VecDeque::from([(host, Doing::Act)]);
+        } else {
+            let why = acts.trouble.take().unwrap_or_else(|| {
+                let cause = format!("nobody is left who could do `{}`", acting.name());
+                Trouble::because(DURING, "nobody can act", cause)
+            });
+            self.act_failed(&mut acts, why, out);
         }
-        self.set_part(Part::Act(acts));
+        self.set_part(Part::Act(Box::new(acts)));
     }
 
     /// Who does it next: whoever found the cluster well, or else any other that was not lost in this run.
@@ -179,7 +177,11 @@ impl Machine {
             let name = |host: usize| self.spec.hosts[host].host.name.clone();
             let action = acting.name().to_owned();
             out.push(Effect::Tell(What::Acted { host: name(host), on: name(*on), action, output }));
-            self.hosts[host].is_announced |= !acts.is_regret;
+            if let At::Waves(at) = &mut self.at
+                && !acts.is_regret
+            {
+                at.announced.insert(host);
+            }
         }
         acts.left.pop_front();
         (acts.told, acts.trouble) = (Vec::new(), None);

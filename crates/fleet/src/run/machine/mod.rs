@@ -138,8 +138,6 @@ pub(in crate::run) struct Entry {
     is_looked_at: bool,
     is_reached: bool,
     is_counted: bool,
-    /// What was done to the cluster for it, and would have to be undone if it does not come.
-    is_announced: bool,
     doing: Option<Doing>,
 }
 
@@ -168,6 +166,8 @@ struct InWaves {
     part: Part,
     /// Who found the cluster well when it was last asked for.
     well: BTreeSet<usize>,
+    /// For whom something was done to the cluster that must be taken back if they do not come.
+    announced: BTreeSet<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -175,7 +175,7 @@ enum Part {
     Paused,
     Begin,
     Gate(Asking),
-    Act(Acts),
+    Act(Box<Acts>),
     Switch,
     Undo,
 }
@@ -201,7 +201,6 @@ impl Machine {
             is_looked_at: false,
             is_reached: false,
             is_counted: false,
-            is_announced: false,
             doing: None,
         };
         Self {
@@ -403,8 +402,9 @@ impl Machine {
                 let hosts = sizes.iter().sum();
                 let is_paused = waves.pause_after.contains(&PauseAfter::Stage) && hosts > 0;
                 let part = if is_paused { Part::Paused } else { Part::Begin };
-                let well = BTreeSet::new();
-                self.at = At::Waves(InWaves { waves: waves_made, index: 0, part, well });
+                let (well, announced) = (BTreeSet::new(), BTreeSet::new());
+                let waves = waves_made;
+                self.at = At::Waves(InWaves { waves, index: 0, part, well, announced });
                 out.push(Effect::Tell(What::Phase {
                     phase: place,
                     name: phase.name.clone(),

@@ -56,7 +56,7 @@ impl Machine {
                 if wave.before.is_some() { self.ask(true, 1) } else { self.announce() }
             }
             Part::Gate(asking) => self.gate_answered(number, asking, out),
-            Part::Act(acts) => self.acted(number, acts, out),
+            Part::Act(acts) => self.acted(number, *acts, out),
             Part::Switch => self.switched(number, out),
             Part::Undo => self.conclude(number, false, out),
         }
