@@ -109,10 +109,8 @@ fn installing(
     let failures = finished.journal.failures(&id)?;
     if output.is_json() {
         let document = |(at, name, plan): &(usize, &str, &PlanSummary)| {
-            let actions = match joins(plan) {
-                true => membership::documents(&saved.spec, *at),
-                false => Vec::new(),
-            };
+            let actions =
+                if joins(plan) { membership::documents(&saved.spec, *at) } else { Vec::new() };
             json!({ "name": name, "plan": plan, "actions": actions })
         };
         let hosts: Vec<_> = named.iter().map(document).collect();
@@ -220,9 +218,10 @@ fn removing(
     let (cluster, way) = uninstall.cluster();
     let opened = cluster.open()?;
     // Who is gone is not asked.
-    let (had, failures) = match uninstall.is_gone() {
-        true => (BTreeMap::new(), Vec::new()),
-        false => look(context, &opened, way, output)?,
+    let (had, failures) = if uninstall.is_gone() {
+        (BTreeMap::new(), Vec::new())
+    } else {
+        look(context, &opened, way, output)?
     };
     let spec = uninstall.spec(context, &opened)?;
     let digests = had.iter().map(|(name, status)| (name.clone(), digest(status))).collect();

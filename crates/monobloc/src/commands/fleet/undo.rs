@@ -150,9 +150,10 @@ pub(crate) fn uninstall(
         let hosts = plural(spec.worked_on(), "host");
         let name = &opened.cluster.bundle.distribution.name;
         let state = if arguments.purge { " with all of its state" } else { "" };
-        let what = match arguments.gone {
-            true => format!("tell the cluster that {hosts} will never be back"),
-            false => format!("remove {name}{state} from {hosts}"),
+        let what = if arguments.gone {
+            format!("tell the cluster that {hosts} will never be back")
+        } else {
+            format!("remove {name}{state} from {hosts}")
         };
         let question = format!("{what}? write `yes`: ");
         let is_sure = context.interactive
