@@ -1,5 +1,6 @@
 //! How hosts are reached, and how a run is carried out on them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -153,7 +154,7 @@ impl WayArgs {
             password: known(PASSWORD),
             sudo_password: known(SUDO_PASSWORD),
             passphrase: known(PASSPHRASE),
-            speaking: Mutex::new(()),
+            speaking: Mutex::default(),
         };
         Settings {
             config: self.ssh_config.clone(),
@@ -216,13 +217,17 @@ pub(super) fn parse_size(text: &str) -> Result<Size, String> {
     }
 }
 
+/// What somebody typed, by the question: a command may reach for hosts more than once.
+static TYPED: Mutex<BTreeMap<String, Secret>> = Mutex::new(BTreeMap::new());
+
 /// Who sits before the terminal, or spoke before.
 struct Person {
     is_there: bool,
     password: Option<String>,
     sudo_password: Option<String>,
     passphrase: Option<String>,
-    speaking: Mutex<()>,
+    /// The questions that came up. Of one that comes up again what was typed is wrong.
+    speaking: Mutex<BTreeSet<String>>,
 }
 
 impl Ask for Person {
@@ -244,10 +249,22 @@ impl Ask for Person {
         if !self.is_there {
             return None;
         }
-        let _one_at_a_time = self.speaking.lock().ok()?;
+        let mut asked = self.speaking.lock().ok()?;
+        // What a server asks in its own words may have another answer each time.
+        let is_same = !matches!(question, Question::Prompt { .. });
+        if is_same
+            && asked.insert(prompt.clone())
+            && let Some(typed) = TYPED.lock().ok()?.get(&prompt)
+        {
+            return Some(typed.clone());
+        }
         let typed =
             rpassword::prompt_password(format!("{}: ", crate::render::plain(&prompt))).ok()?;
-        Some(Secret::new(typed)).filter(|secret| !secret.reveal().is_empty())
+        let secret = Some(Secret::new(typed)).filter(|secret| !secret.reveal().is_empty())?;
+        if is_same {
+            TYPED.lock().ok()?.insert(prompt, secret.clone());
+        }
+        Some(secret)
     }
 
     fn is_right(&self, host: &NewHost) -> bool {
