@@ -101,7 +101,8 @@ pub enum What {
         #[serde(flatten)]
         state: HostState,
     },
-    /// Something that changes no state failed: an ask of a gate, or cleaning up.
+    /// Something that changes no state failed: an ask of a gate, getting something from another host, or
+    /// cleaning up.
     Aside {
         /// The name of the host.
         host: String,
@@ -109,6 +110,16 @@ pub enum What {
         during: String,
         /// Why it failed.
         cause: String,
+    },
+    /// A host has the packages that it lacked, which came from here or from another host.
+    Supplied {
+        /// The name of the host.
+        host: String,
+        /// The name of the host that it got them from; none: they were sent from here.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
+        /// Their bytes.
+        bytes: u64,
     },
     /// Somebody must say go on.
     Paused {

@@ -7,6 +7,7 @@
 mod cause;
 mod export;
 mod read;
+mod supply;
 mod write;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -15,6 +16,7 @@ use rusqlite::{Connection, OpenFlags};
 
 pub use cause::Cause;
 pub use read::{HostRow, LineRow, RunRow, StepRow};
+pub use supply::Supplied;
 pub(crate) use write::{AnswerRow, Batch, IntentRow, Said, StateRow};
 
 use crate::run::RunId;

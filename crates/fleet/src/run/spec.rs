@@ -14,6 +14,9 @@ use crate::inventory::Host;
 /// The meaning of a [`RunSpec`], and of the decisions that follow from one.
 pub const FORMAT: u32 = 1;
 
+/// The phase in which hosts get what they shall have.
+const STAGE: &str = "stage";
+
 /// The longest id of a run; ids of steps begin with it.
 const RUN_ID_MAX: usize = 48;
 
@@ -135,6 +138,11 @@ pub enum Work {
     Own(Vec<(usize, Request)>),
     /// What is live changes, some hosts at a time.
     Waves(Waves),
+    /// Hosts get what they shall have from here and from each other, and stage it.
+    Relay {
+        /// How many get it at once from here, and how many from each host that has it.
+        fan: usize,
+    },
 }
 
 /// One thing that every host does.
@@ -379,6 +387,7 @@ pub fn request_name(request: &Request) -> &'static str {
         Request::Plan(_) => "plan",
         Request::Preflight(_) => "preflight",
         Request::Stage(_) => "stage",
+        Request::Relay(_) => "relay",
         Request::Install(_) => "install",
         Request::Check { .. } => "check",
         Request::Rollback { .. } => "rollback",
@@ -428,10 +437,19 @@ impl RunSpec {
         let stage = if push { vec![Task::Push, Task::Stage] } else { vec![Task::Stage] };
         self.phases = vec![
             Phase::new("plan", Work::Each(vec![Task::Plan])),
-            Phase::new("stage", Work::Each(stage)),
+            Phase::new(STAGE, Work::Each(stage)),
             Phase::new("switch", Work::Waves(waves)),
             Phase::leave(),
         ];
+        self
+    }
+
+    /// The same where hosts hand each other what they lack, `fan` at once.
+    #[must_use]
+    pub fn relayed(mut self, fan: usize) -> Self {
+        for phase in self.phases.iter_mut().filter(|phase| phase.name == STAGE) {
+            phase.work = Work::Relay { fan };
+        }
         self
     }
 
@@ -466,6 +484,15 @@ impl RunSpec {
         self.budget = Size::Percent(100);
         self.phases = vec![Phase::new(name, Work::Each(vec![task])), Phase::leave()];
         self
+    }
+
+    /// Whether some or all hosts are sent what they shall have, rather than fetch it.
+    pub fn is_pushed(&self) -> bool {
+        self.phases.iter().any(|phase| match &phase.work {
+            Work::Each(tasks) => tasks.contains(&Task::Push),
+            Work::Relay { .. } => true,
+            Work::Own(_) | Work::Waves(_) => false,
+        })
     }
 
     /// How many hosts something is done to.
@@ -521,6 +548,7 @@ impl RunSpec {
                     .iter()
                     .any(|task| matches!(task, Task::Plan | Task::Preflight | Task::Stage)),
                 Work::Waves(waves) => waves.change == Change::Install,
+                Work::Relay { .. } => true,
                 Work::Own(_) => false,
             };
             if let Some(name) = lacks(&is_wanted).filter(|_| wants) {
@@ -541,7 +569,7 @@ impl RunSpec {
                         return Err(SpecError::Own { phase, host: *host, hosts });
                     }
                 }
-                Work::Each(_) | Work::Waves(_) => {}
+                Work::Each(_) | Work::Waves(_) | Work::Relay { .. } => {}
             }
         }
         Ok(())

@@ -78,6 +78,8 @@ pub(crate) enum Happening {
     Missed(Trouble),
     /// It was told, and nothing was heard of it.
     Vanished(Trouble),
+    /// It has some of what it needs to have it all, or gets it another way.
+    Continues,
     /// It has something that is left alone.
     Spared,
     /// Its wave is well.
@@ -115,7 +117,9 @@ impl HostState {
             }
             (Self::Switched | Self::InDoubt(_), H::Told(Told::Undo)) => Self::Undoing,
 
-            (Self::Asking, H::Did { changed: true }) => Self::Answered,
+            (Self::Asking, H::Did { changed: true }) | (Self::Staging, H::Continues) => {
+                Self::Answered
+            }
             (Self::Staging, H::Did { .. }) => Self::Staged,
             (Self::Switching, H::Did { changed: true }) => Self::Switched,
             (Self::Asking | Self::Switching, H::Did { changed: false }) => Self::Unchanged,
@@ -254,6 +258,7 @@ mod tests {
             Just(Happening::Refused(trouble())),
             Just(Happening::Missed(trouble())),
             Just(Happening::Vanished(trouble())),
+            Just(Happening::Continues),
             Just(Happening::Confirmed),
             Just(Happening::Over),
         ]

@@ -105,6 +105,9 @@ impl Kit {
     /// The request as the host gets it: with its keys, and with where its bundle is, if that was pushed.
     pub(super) fn complete(&self, request: &Request, host: &Host, pushed: Option<&str>) -> Request {
         let mut request = request.clone();
+        if let (Request::Relay(relay), Some(folder)) = (&mut request, pushed) {
+            folder.clone_into(&mut relay.folder);
+        }
         let (Request::Plan(wanted)
         | Request::Preflight(wanted)
         | Request::Stage(wanted)
@@ -127,6 +130,10 @@ impl Kit {
 pub(super) fn needs_bundle(request: &Request) -> bool {
     matches!(
         request,
-        Request::Plan(_) | Request::Preflight(_) | Request::Stage(_) | Request::Install(_)
+        Request::Plan(_)
+            | Request::Preflight(_)
+            | Request::Stage(_)
+            | Request::Relay(_)
+            | Request::Install(_)
     )
 }

@@ -212,6 +212,7 @@ async fn put<S: Shell>(
         total: missing.iter().map(|missing| missing.file.bytes - missing.there).sum(),
         said,
     };
+    parts.said.line(&format!("sending {} files, {} bytes", missing.len(), parts.total));
     let limits = Limits { idle: Some(SEND_IDLE), whole: None };
     let stdin = Stdin::Reader(&mut parts);
     let command = Command { stdin, as_root: true, limits, ..Command::new(script) };

@@ -6,6 +6,7 @@ mod engine;
 mod fleet_of;
 mod invariants;
 mod journal;
+mod relay;
 
 use camino::Utf8Path;
 use fleet::event::{Event, What};

@@ -154,7 +154,8 @@ impl Answering<'_, '_> {
                 let count = Steps::of(host).forget(run).map_err(HostError::from)?;
                 Ok(Report::Done(Done { changed: count > 0, ..Done::default() }))
             }
-            Request::Unknown => Ok(Report::Unsupported { newest: VERSION }),
+            // It goes on when it is answered: whoever runs steps does it.
+            Request::Relay(_) | Request::Unknown => Ok(Report::Unsupported { newest: VERSION }),
         }
     }
 

@@ -13,6 +13,7 @@ mod caller;
 mod launch;
 mod limit;
 mod network;
+mod relay;
 mod runner;
 mod status;
 mod store;
@@ -28,6 +29,7 @@ use crate::wire::{Failed, Order, Report, Request, Said, VERSION};
 
 pub use caller::call;
 pub use launch::{Launcher, leave_session};
+pub use relay::{Serve, Serving};
 pub use runner::run;
 pub use store::Steps;
 
@@ -49,6 +51,8 @@ pub struct Doer<'a> {
     pub clock: &'a dyn Clock,
     /// Stops the work.
     pub cancel: &'a Cancel,
+    /// Serves folders to other hosts.
+    pub serve: &'a dyn Serve,
 }
 
 impl std::fmt::Debug for Doer<'_> {

@@ -11,6 +11,7 @@ use host::wire::{Done, Failed, Level, Order, Report, Request, Said, StepId, VERS
 use package::Sha256;
 
 use crate::install::Scene;
+use crate::relay::Nobody;
 use crate::world::{Noon, listing};
 
 /// A host that gets orders.
@@ -60,6 +61,7 @@ impl Site {
             by: world.job().by,
             clock: &Noon,
             cancel: &world.cancel,
+            serve: &Nobody,
         })
     }
 

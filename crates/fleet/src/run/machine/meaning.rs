@@ -16,6 +16,9 @@ impl Machine {
                 request_name(&own[index].1)
             }
             (Doing::Switch, Work::Waves(waves)) => waves.change.name(),
+            (Doing::Send, _) => "push",
+            (Doing::Fetch | Doing::Serve, _) => "relay",
+            (Doing::Stage, _) => "stage",
             (Doing::Undo, _) => "undo",
             _ => "check",
         }
@@ -31,6 +34,8 @@ impl Machine {
         let tag = match doing {
             Doing::Task(task) => format!("p{phase}-{task}-{name}"),
             Doing::Own(index) => format!("p{phase}-{index}-{name}"),
+            Doing::Send | Doing::Serve | Doing::Stage => format!("p{phase}-{name}"),
+            Doing::Fetch => format!("p{phase}-{}-{name}", self.in_relay().tries(host)),
             Doing::Switch | Doing::Undo => format!("p{phase}-w{wave}-{name}"),
             Doing::Ask => {
                 let Part::Gate(asking) = &self.in_waves().part else {
@@ -46,7 +51,10 @@ impl Machine {
         let action = self.action(host, doing);
         let limits = &self.spec.limits;
         let limit = match &action {
-            Action::Push | Action::Order(Request::Stage(_) | Request::Audit { .. }) => limits.stage,
+            Action::Push
+            | Action::Order(Request::Stage(_) | Request::Relay(_) | Request::Audit { .. }) => {
+                limits.stage
+            }
             Action::Order(request) if changes_host(request) => limits.switch,
             Action::Leave | Action::Order(_) => limits.look,
         };
@@ -69,6 +77,9 @@ impl Machine {
                 Task::Leave => return Action::Leave,
             },
             (Doing::Own(index), Work::Own(own)) => own[index].1.clone(),
+            (Doing::Send, _) => return Action::Push,
+            (Doing::Fetch | Doing::Serve, _) => Request::Relay(self.relay(host, wanted().bundle)),
+            (Doing::Stage, _) => Request::Stage(wanted()),
             (Doing::Switch, Work::Waves(waves)) => match waves.change {
                 Change::Install => Request::Install(wanted()),
                 Change::Uninstall { purge } => Request::Uninstall { purge },
@@ -132,6 +143,7 @@ impl Machine {
             Report::Plan(plan) => {
                 entry.is_looked_at = true;
                 entry.from = plan.from;
+                entry.kind = self.kinds.of(&plan.fetched);
                 let planned = self.spec.hosts[host].planned;
                 if planned.is_some() && planned != plan.digest {
                     let cause = "the host is not as it was when it was planned";

@@ -3,6 +3,7 @@
 //! run that was interrupted goes on.
 
 mod meaning;
+mod relay;
 mod waves;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -11,6 +12,7 @@ use std::sync::Arc;
 use host::wire::{Report, Request};
 use serde::{Deserialize, Serialize};
 
+use self::relay::{InRelay, Kinds};
 use super::spec::{Change, Group, PauseAfter, RunSpec, Work, changes_host};
 use super::state::{Happening, HostState, Told};
 use super::wave::{Fact, Wave, partition};
@@ -117,6 +119,8 @@ pub(in crate::run) struct Machine {
     phase: usize,
     at: At,
     queue: VecDeque<(usize, Doing)>,
+    /// What hosts lack, if that matters.
+    kinds: Kinds,
     running: usize,
     troubled: usize,
     allowed: usize,
@@ -133,6 +137,8 @@ pub(in crate::run) struct Entry {
     pub(in crate::run) before: Option<u64>,
     /// The one since.
     pub(in crate::run) live: Option<u64>,
+    /// What it lacks, by its place in [`Machine::kinds`].
+    kind: usize,
     is_looked_at: bool,
     is_reached: bool,
     is_counted: bool,
@@ -143,6 +149,14 @@ pub(in crate::run) struct Entry {
 enum Doing {
     Task(usize),
     Own(usize),
+    /// It is sent what it lacks.
+    Send,
+    /// It gets what it lacks from another host.
+    Fetch,
+    /// It has what it lacked, and is to serve others.
+    Serve,
+    /// It stages what it got.
+    Stage,
     Switch,
     Undo,
     Ask,
@@ -151,6 +165,7 @@ enum Doing {
 #[derive(Debug)]
 enum At {
     Each,
+    Relay(Box<InRelay>),
     Waves(InWaves),
     Ended,
 }
@@ -189,6 +204,7 @@ impl Machine {
             from: None,
             before: None,
             live: None,
+            kind: 0,
             is_looked_at: false,
             is_reached: false,
             is_counted: false,
@@ -199,6 +215,7 @@ impl Machine {
             phase: 0,
             at: At::Each,
             queue: VecDeque::new(),
+            kinds: Kinds::default(),
             running: 0,
             troubled: 0,
             allowed: spec.budget.of(spec.worked_on()),
@@ -271,13 +288,27 @@ impl Machine {
                 let cause = fault.to_string();
                 out.push(Effect::Tell(What::Aside { host, during: during.to_owned(), cause }));
             }
+        } else if matches!(doing, Doing::Send | Doing::Fetch | Doing::Serve | Doing::Stage) {
+            self.relayed(host, doing, during, outcome, out);
         } else {
-            let happened = self.judge(host, doing, during, outcome);
-            self.happens(host, happened);
-            out.push(Effect::State(host));
-            self.consider(host, doing, out);
+            self.judged(host, doing, during, outcome, out);
         }
         self.settle(out);
+    }
+
+    /// What an answer means for its host, and for the run.
+    fn judged(
+        &mut self,
+        host: usize,
+        doing: Doing,
+        during: &str,
+        outcome: &Outcome,
+        out: &mut Effects,
+    ) {
+        let happened = self.judge(host, doing, during, outcome);
+        self.happens(host, happened);
+        out.push(Effect::State(host));
+        self.consider(host, doing, out);
     }
 
     /// What follows for the run from what became of a host.
@@ -322,7 +353,7 @@ impl Machine {
     fn settle(&mut self, out: &mut Effects) {
         loop {
             while self.running < self.spec.limits.parallel.max(1)
-                && let Some((host, doing)) = self.queue.pop_front()
+                && let Some((host, doing)) = self.queue.pop_front().or_else(|| self.supplied())
             {
                 self.tell(host, doing, out);
             }
@@ -330,7 +361,7 @@ impl Machine {
                 return;
             }
             match self.at {
-                At::Each => self.enter(self.phase + 1, out),
+                At::Each | At::Relay(_) => self.enter(self.phase + 1, out),
                 At::Waves(_) => self.advance(out),
                 At::Ended => {}
             }
@@ -343,7 +374,9 @@ impl Machine {
             (Doing::Switch, _) => Some(Told::Switch),
             (Doing::Undo, _) => Some(Told::Undo),
             (Doing::Ask, _) | (_, Action::Leave) => None,
-            (_, Action::Push | Action::Order(Request::Stage(_))) => Some(Told::Stage),
+            (_, Action::Push | Action::Order(Request::Stage(_) | Request::Relay(_))) => {
+                Some(Told::Stage)
+            }
             (_, Action::Order(_)) => Some(Told::Answer),
         };
         if let Some(told) = told
@@ -382,6 +415,11 @@ impl Machine {
                     .enumerate()
                     .filter(|(_, (host, _))| phase.always || self.hosts[*host].state.can_go_on());
                 self.queue = able.map(|(index, (host, _))| (*host, Doing::Own(index))).collect();
+            }
+            Work::Relay { fan } => {
+                let hosts = self.begin_relay(*fan);
+                let name = phase.name.clone();
+                return out.push(Effect::Tell(What::Phase { phase: place, name, hosts }));
             }
             Work::Waves(waves) => {
                 let waves_made = partition(&spec.hosts, waves, &self.facts(waves.change));

@@ -9,7 +9,7 @@ use ::host::wire::{
     Wanted,
 };
 use jiff::{SignedDuration, Timestamp};
-use package::Sha256;
+use package::{PackageId, Sha256};
 use tokio::time::Instant;
 
 use super::mishap::{Faults, Mishap};
@@ -27,6 +27,15 @@ const SLOW: u64 = 15;
 
 /// How far off a clock can be, in seconds: ten years.
 const SKEW: i64 = 315_360_000;
+
+/// What a host lacks of a bundle.
+const BUNDLE_BYTES: u64 = 100_000_000;
+
+/// Where hosts serve others.
+const PORT: u16 = 40_000;
+
+/// How long a host lives that dies as soon as it serves others: less than it takes to stage anything.
+const DIES_AFTER: Duration = Duration::from_millis(900);
 
 /// Between two moments at which answers come.
 const TICK: Duration = Duration::from_millis(200);
@@ -77,6 +86,8 @@ pub struct Look {
     pub effects: Vec<Effect>,
     /// Whether it is at something.
     pub is_working: bool,
+    /// Whether it serves others, or would if its time was not over.
+    pub is_serving: bool,
 }
 
 /// The model of a host.
@@ -98,6 +109,10 @@ pub(super) struct Model {
     is_gone: bool,
     pub(super) boots: u64,
     effects: Vec<Effect>,
+    /// Until when it serves others.
+    serves_until: Option<Instant>,
+    /// When it will be gone.
+    dies: Option<Instant>,
 }
 
 /// A step that is under way.
@@ -106,12 +121,16 @@ pub(super) struct Working {
     pub(super) id: StepId,
     request: Request,
     cluster: Option<Result<(), String>>,
+    source: Option<Found>,
     /// When it began, by a clock that is right.
     time: Timestamp,
     begun: Instant,
     pub(super) ends: Instant,
     fate: Option<Mishap>,
 }
+
+/// What a host finds at another one that it shall get something from: until when, or why nothing.
+pub(super) type Found = Result<Instant, String>;
 
 /// What is heard of a step.
 #[derive(Debug, Clone, Copy)]
@@ -163,6 +182,8 @@ impl Model {
             is_gone: false,
             boots: 1,
             effects: Vec::new(),
+            serves_until: None,
+            dies: None,
         }
     }
 
@@ -175,6 +196,7 @@ impl Model {
 
     pub(super) fn rest(&mut self) {
         self.down = None;
+        self.is_gone |= self.dies.take().is_some();
     }
 
     fn newest(&self) -> u64 {
@@ -194,7 +216,25 @@ impl Model {
             staged_at: self.staged_at,
             effects: self.effects.clone(),
             is_working: self.working.is_some(),
+            is_serving: self.serves_until.is_some(),
         }
+    }
+
+    /// What another host finds that wants something of it.
+    pub(super) fn found(&self, now: Instant) -> Found {
+        let until = self.serves_until.filter(|until| *until > now);
+        match until {
+            _ if !self.is_reachable(now) || self.mishap == Some(Mishap::Walled) => {
+                Err("no answer".to_owned())
+            }
+            None => Err("connection refused".to_owned()),
+            Some(until) => Ok(self.dies.map_or(until, |dies| dies.min(until))),
+        }
+    }
+
+    /// What was there for the steps of a run is removed.
+    pub(super) fn left(&mut self) {
+        self.serves_until = None;
     }
 
     pub(super) fn latency(&mut self, least_ms: u64, most_ms: u64) -> Duration {
@@ -205,7 +245,11 @@ impl Model {
     /// Whether it can be reached over the network.
     pub(super) fn is_reachable(&self, now: Instant) -> bool {
         let is_down = self.down.is_some_and(|(from, until)| from <= now && now < until);
-        self.mishap != Some(Mishap::Dead) && !self.is_gone && !is_down
+        self.mishap != Some(Mishap::Dead) && !self.is_gone(now) && !is_down
+    }
+
+    fn is_gone(&self, now: Instant) -> bool {
+        self.is_gone || self.dies.is_some_and(|dies| dies <= now)
     }
 
     /// Whether it does its part for the cluster.
@@ -220,7 +264,7 @@ impl Model {
 
     /// Somebody connects: which boot it is, or why not; no reason means that nothing is heard.
     pub(super) fn meet(&mut self, now: Instant) -> Result<u64, Option<Fault>> {
-        if self.mishap == Some(Mishap::Dead) || self.is_gone {
+        if self.mishap == Some(Mishap::Dead) || self.is_gone(now) {
             return Err(None);
         }
         if !self.is_reachable(now) {
@@ -248,11 +292,13 @@ impl Model {
         &mut self,
         order: &Order,
         cluster: Option<Result<(), String>>,
+        source: Option<Found>,
         now: Instant,
         began: Instant,
     ) -> Fate {
         let takes = match &order.request {
             Request::Stage(_) => self.latency(1_000, 20_000),
+            Request::Relay(relay) if relay.from.is_some() => self.latency(500, 5_000),
             Request::Install(_) | Request::Uninstall { .. } => self.latency(5_000, 30_000),
             Request::Rollback { .. } => self.latency(2_000, 8_000),
             Request::Audit { .. } => self.latency(5_000, 60_000),
@@ -265,6 +311,7 @@ impl Model {
             id: order.id.clone(),
             request: order.request.clone(),
             cluster,
+            source,
             time: time(began),
             begun: now,
             ends: tick(began, now + takes),
@@ -298,11 +345,16 @@ impl Model {
     /// Lets everything happen that has until now; what was live and is, if that changed.
     pub(super) fn settle(&mut self, now: Instant) -> Option<(Option<Sha256>, Option<Sha256>)> {
         let working = self.working.clone()?;
+        if self.dies.is_some_and(|dies| dies <= now && dies < working.ends) {
+            self.working = None;
+            return None;
+        }
         let is_half = now >= working.middle();
         match working.fate {
             Some(Mishap::RebootInSwitch) if is_half => {
                 // What it was at is lost; asked again, it does it again.
                 self.working = None;
+                self.serves_until = None;
                 self.boots += 1;
                 return None;
             }
@@ -336,6 +388,7 @@ impl Model {
             Request::Plan(wanted) => self.plan(wanted),
             Request::Preflight(_) => Report::Findings { findings: self.unfit() },
             Request::Stage(wanted) => self.stage(wanted, working),
+            Request::Relay(relay) => self.relay(relay.seconds, working),
             Request::Install(wanted) => self.install(wanted),
             Request::Rollback { generation, expected, .. } => {
                 self.roll_back(*generation, *expected)
@@ -393,11 +446,36 @@ impl Model {
         Report::Plan(Box::new(PlanSummary {
             from: self.live,
             changes,
-            fetch_bytes: if changes { 100_000_000 } else { 0 },
+            fetched: if changes { self.lacking() } else { BTreeSet::new() },
+            fetch_bytes: if changes { BUNDLE_BYTES } else { 0 },
             findings: self.unfit(),
             digest: self.bundle(),
             ..PlanSummary::default()
         }))
+    }
+
+    /// Masters and agents have not the same packages.
+    fn lacking(&self) -> BTreeSet<PackageId> {
+        let id = if self.is_master { "master--1" } else { "agent--1" };
+        id.parse().into_iter().collect()
+    }
+
+    /// It has what another host, or the controller, gave it, and serves others.
+    fn relay(&mut self, seconds: u64, working: &Working) -> Report {
+        let cause = match &working.source {
+            _ if self.mishap == Some(Mishap::Cornered) && working.source.is_some() => "no answer",
+            Some(Err(cause)) => cause.as_str(),
+            Some(Ok(until)) if *until < working.ends => "the connection ended",
+            _ => "",
+        };
+        if !cause.is_empty() {
+            return self.failed("source", cause, false);
+        }
+        self.serves_until = Some(working.ends + Duration::from_secs(seconds));
+        if self.mishap == Some(Mishap::DeadServing) {
+            self.dies = Some(working.ends + DIES_AFTER);
+        }
+        Report::Relaying { port: Some(PORT), bytes: BUNDLE_BYTES }
     }
 
     fn stage(&mut self, wanted: &Wanted, working: &Working) -> Report {

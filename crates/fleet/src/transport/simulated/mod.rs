@@ -7,20 +7,23 @@ mod cluster;
 mod host;
 mod mishap;
 mod run;
+mod source;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ::host::wire::{Order, Request};
+use ::host::wire::{Order, Relay, Request};
 use package::Sha256;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::cluster::Cluster;
 pub use self::host::{Effect, Look};
-use self::host::{Fate, Model};
+use self::host::{Fate, Found, Model};
 pub use self::mishap::{Faults, Mishap};
 pub use self::run::{Kills, Simulated, SimulationError, simulate};
+pub use self::source::Handed;
+use self::source::{Pushing, Supply};
 use super::{Answer, Listener, Session, Transport};
 use crate::fault::{Fault, FaultKind};
 use crate::inventory::Host;
@@ -33,7 +36,10 @@ const FOR_EVER: u64 = 1_000_000;
 pub struct World {
     hosts: Vec<Mutex<Model>>,
     places: HashMap<String, usize>,
+    /// The same by address.
+    addresses: HashMap<String, usize>,
     cluster: Mutex<Cluster>,
+    supply: Mutex<Supply>,
     /// When somebody first reached for them.
     began: OnceLock<Instant>,
 }
@@ -62,12 +68,15 @@ impl World {
         let mut world = Self {
             hosts: Vec::new(),
             places: HashMap::new(),
+            addresses: HashMap::new(),
             cluster: Mutex::new(Cluster::default()),
+            supply: Mutex::new(Supply::default()),
             began: OnceLock::new(),
         };
         for host in hosts {
             let place = world.hosts.len();
             world.places.insert(host.name.clone(), place);
+            world.addresses.insert(host.address.clone(), place);
             let is_master = is_master(host);
             world.hosts.push(Mutex::new(Model::new(seed, place, is_master, faults)));
             if is_master {
@@ -103,6 +112,20 @@ impl World {
     /// All that was done to the quorum that must never be.
     pub fn violations(&self) -> Vec<String> {
         lock(&self.cluster).violations.clone()
+    }
+
+    /// How the bundle got to hosts.
+    pub fn handed(&self) -> Handed {
+        lock(&self.supply).handed
+    }
+
+    /// What a host finds at the one that it shall get something from.
+    fn source_of(&self, relay: &Relay, now: Instant) -> Option<Found> {
+        let from = relay.from.as_deref()?;
+        let place = source::address_in(from).and_then(|address| self.addresses.get(address));
+        let Some(place) = place else { return Some(Err("there is no such host".to_owned())) };
+        self.settle(*place, now);
+        Some(lock(&self.hosts[*place]).found(now))
     }
 
     /// Lets everything happen that has until now, and forgets when: the next run has a clock of its own.
@@ -149,6 +172,10 @@ impl World {
             Request::Check { cluster: true } => Some(self.cluster_is_well(now)),
             _ => None,
         };
+        let source = match &order.request {
+            Request::Relay(relay) => self.source_of(relay, now),
+            _ => None,
+        };
         let mut host = lock(&self.hosts[place]);
         if let Some(report) = host.done.get(&order.id) {
             return Begun::Done(Answer { report: report.clone(), already: true });
@@ -160,7 +187,10 @@ impl World {
             None => {}
         }
         let began = *self.began.get_or_init(|| now);
-        let heard = host.begin(order, cluster, now, began);
+        let heard = host.begin(order, cluster, source, now, began);
+        if let (Request::Relay(relay), Some(working)) = (&order.request, &host.working) {
+            lock(&self.supply).fetches(relay.from.as_deref(), working.ends, now);
+        }
         let (is_master, changes) = (host.is_master, host.is_switching());
         drop(host);
         if is_master && changes {
@@ -229,6 +259,7 @@ impl Session for Connection {
     }
 
     async fn push(&mut self, said: &mut dyn Listener) -> Result<(), Fault> {
+        let _pushing = Pushing::new(&self.world.supply);
         let wait = lock(&self.world.hosts[self.place]).latency(500, 5_000);
         sleep(wait).await;
         said.progress(1, 1);
@@ -268,7 +299,9 @@ impl Session for Connection {
         let wait = lock(&self.world.hosts[self.place]).latency(5, 20);
         sleep(wait).await;
         self.is_prepared = false;
-        self.is_still_there()
+        self.is_still_there()?;
+        lock(&self.world.hosts[self.place]).left();
+        Ok(())
     }
 }
 
