@@ -97,6 +97,10 @@ impl FleetProgress {
                 let seconds = wait_ms.div_ceil(1000);
                 self.say(&format!("{host}: {step}: {fault}; trying again in {seconds} s"));
             }
+            What::Supplied { host, from, bytes: moved } if self.is_few => {
+                let from = from.as_deref().unwrap_or("here");
+                self.say(&format!("{host}: has {} from {from}", bytes(*moved)));
+            }
             What::Aside { host, during, cause } => {
                 self.say(&format!("{host}: {during}: {cause}"));
             }

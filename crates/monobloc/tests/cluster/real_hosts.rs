@@ -4,6 +4,7 @@ mod faults;
 mod fleet;
 mod order;
 mod quorum;
+mod relay;
 mod walk;
 
 use faults::Change::{Install, Upgrade};

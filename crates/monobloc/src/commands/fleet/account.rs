@@ -1,12 +1,12 @@
 //! What became of a run: failures by cause, then everybody in sum.
 
-use fleet::journal::{Cause, HostRow, Journal};
+use fleet::journal::{Cause, HostRow, Journal, Supplied};
 use fleet::run::{End, Finished, RunId};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Outcome};
 use crate::render::fleet::{counted, some, stopped, words};
-use crate::render::{Output, plain};
+use crate::render::{Output, bytes, plain, plural};
 
 /// Tells what became of a run, and whether that is what was asked for.
 pub(super) fn tell(
@@ -24,11 +24,13 @@ pub(super) fn tell(
             "end": end_name(end),
             "stopped": match end { End::Stopped(why) => Some(stopped(why)), _ => None },
             "counts": counts,
+            "supply": supply(journal, run)?,
             "hosts": hosts(journal, run)?,
             "failures": failures,
         }))?;
     } else {
         causes(&failures, output)?;
+        supplied(journal, run, output)?;
         let counted = counted(counts);
         output.line(&match end {
             End::Done => format!("{operation}: {counted}"),
@@ -70,6 +72,42 @@ pub(super) fn causes(failures: &[Cause], output: &Output) -> Result<(), Failure>
         }
     }
     Ok(())
+}
+
+/// Who got packages from here, and who from other hosts, if some did.
+pub(super) fn supplied(journal: &Journal, run: &RunId, output: &Output) -> Result<(), Failure> {
+    let got = journal.supplied(run)?;
+    let (others, own): (Vec<&Supplied>, Vec<&Supplied>) =
+        got.iter().partition(|got| got.from.is_some());
+    if others.is_empty() {
+        return Ok(());
+    }
+    let sum = |got: &[&Supplied]| bytes(got.iter().map(|got| got.bytes).sum());
+    output.line(&format!(
+        "{} got {} from here, {} got {} from other hosts",
+        plural(own.len(), "host"),
+        sum(&own),
+        plural(others.len(), "host"),
+        sum(&others),
+    ))
+}
+
+/// Who got packages from whom, for programs; nothing where hosts got none from here or from others.
+pub(super) fn supply(journal: &Journal, run: &RunId) -> Result<Option<Value>, Failure> {
+    let got = journal.supplied(run)?;
+    let sum = |is_from_host: bool| {
+        let got = got.iter().filter(|got| got.from.is_some() == is_from_host);
+        let (hosts, bytes) = got.fold((0, 0), |(hosts, bytes), got| (hosts + 1, bytes + got.bytes));
+        json!({ "hosts": hosts, "bytes": bytes })
+    };
+    let sources = got.iter().map(|got| json!({ "host": got.host, "from": got.from }));
+    Ok((!got.is_empty()).then(|| {
+        json!({
+            "from_here": sum(false),
+            "from_hosts": sum(true),
+            "sources": sources.collect::<Vec<_>>(),
+        })
+    }))
 }
 
 /// Every host of a run, for programs.

@@ -23,6 +23,7 @@ use crate::render::Output;
   monobloc deploy                                  hosts are in the lists of genconf/config.yaml
   monobloc deploy --inventory hosts.yaml           hosts are in a file
   monobloc deploy --role slave --push              only agents, and send them the bundle
+  monobloc deploy --relay                          hosts that have the bundle hand it to others
   monobloc plan deploy                             what it would do")]
 pub(crate) struct DeployArgs {
     #[command(flatten)]
@@ -132,7 +133,7 @@ impl UpgradeArgs {
 impl Install<'_> {
     /// The run that does it.
     pub(super) fn spec(&self, opened: &Opened) -> Result<RunSpec, Failure> {
-        let kit = opened.kit(self.way.push)?;
+        let kit = opened.kit(self.way.is_pushed())?;
         let name = &opened.cluster.bundle.distribution.name;
         let mut spec = RunSpec::new(new_id()?, name, self.operation);
         let mut sets: Vec<BTreeSet<RoleName>> = Vec::new();
@@ -154,7 +155,11 @@ impl Install<'_> {
         }
         spec.wanted = sets.iter().filter_map(|roles| self.wanted(&kit, roles)).collect();
         spec.budget = self.waves.max_failures;
-        Ok(spec.installing(self.way.push, self.waves.waves(self.operation)))
+        let spec = spec.installing(self.way.push, self.waves.waves(self.operation));
+        Ok(match self.way.relay {
+            Some(fan) => spec.relayed(fan),
+            None => spec,
+        })
     }
 
     fn wanted(

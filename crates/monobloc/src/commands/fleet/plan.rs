@@ -282,6 +282,9 @@ pub(crate) fn apply(
         }
     }
     spec.id = new_id()?;
+    if let Some(fan) = way.relay {
+        spec = spec.relayed(fan);
+    }
     // Nothing is moved if a single host is not what it was.
     if let Some(phase) = spec.phases.first_mut().filter(|phase| phase.name == "plan") {
         phase.strict = true;

@@ -12,7 +12,7 @@ use serde_json::json;
 use super::account;
 use super::cluster::read_inventory;
 use super::install::WaveArgs;
-use super::way::{is_master, new_id, parse_size, target};
+use super::way::{is_master, new_id, parse_fan, parse_size, target};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::fleet::{counted, stopped};
@@ -60,6 +60,11 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
+    /// Hosts that have the bundle hand it to others, so many at once
+    #[arg(long, value_name = "COUNT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "4", value_parser = parse_fan)]
+    relay: Option<usize>,
+
     #[command(flatten)]
     waves: WaveArgs,
 }
@@ -84,7 +89,10 @@ pub(crate) fn run(
     let faults = Faults {
         agents: of_a_million(arguments.faulty, inventory.hosts.len() - masters),
         masters: of_a_million(arguments.faulty_masters, masters),
-        mishaps: Mishap::ALL.to_vec(),
+        mishaps: match arguments.relay {
+            Some(_) => [&Mishap::ALL[..], &Mishap::RELAYING].concat(),
+            None => Mishap::ALL.to_vec(),
+        },
     };
     let world = World::new(&inventory.hosts, is_master, arguments.seed, &faults);
     let operation = match arguments.operation {
@@ -98,7 +106,10 @@ pub(crate) fn run(
     spec.hosts = inventory.hosts.iter().map(|host| target(host, Some(0))).collect();
     spec.wanted = vec![wanted(new)];
     spec.budget = arguments.waves.max_failures;
-    let spec = spec.installing(false, arguments.waves.waves(operation));
+    let mut spec = spec.installing(false, arguments.waves.waves(operation));
+    if let Some(fan) = arguments.relay {
+        spec = spec.relayed(fan);
+    }
     let id = spec.id.clone();
     let folder = package::durable::Staging::temporary()?;
     let journal = || Journal::open(folder.path(), "simulation", Durability::Off);
@@ -118,6 +129,7 @@ pub(crate) fn run(
             "counts": simulated.counts,
             "would_take_seconds": simulated.took.as_secs(),
             "controllers_killed": simulated.killed,
+            "supply": account::supply(&simulated.journal, &id)?,
             "hosts": account::hosts(&simulated.journal, &id)?,
             "failures": failures,
         }))?;
@@ -127,6 +139,7 @@ pub(crate) fn run(
             End::Stopped(why) => format!(" stopped, {}", stopped(why)),
             _ => String::new(),
         };
+        account::supplied(&simulated.journal, &id, output)?;
         let counted = counted(&simulated.counts);
         output.line(&format!("{operation}{why}: {counted}"))?;
         let killed = plural(simulated.killed, "controller");

@@ -24,6 +24,9 @@ const SUDO_PASSWORD: &str = "MONOBLOC_SUDO_PASSWORD";
 /// What opens the key to log in with.
 const PASSPHRASE: &str = "MONOBLOC_SSH_PASSPHRASE";
 
+/// How many hosts can get something at once from one other.
+const FAN_MAX: usize = 64;
+
 /// How hosts are reached.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "How hosts are reached")]
@@ -44,8 +47,13 @@ pub(crate) struct WayArgs {
     #[arg(long)]
     pub(super) push: bool,
 
+    /// Send the bundle to a few hosts, and have those that got it hand it to others, so many at once
+    #[arg(long, value_name = "COUNT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "4", value_parser = parse_fan)]
+    pub(super) relay: Option<usize>,
+
     /// Hosts are folders below this one, and no service is started
-    #[arg(long, value_name = "FOLDER", conflicts_with = "push")]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["push", "relay"])]
     pub(super) folders: Option<Utf8PathBuf>,
 
     /// How many hosts are worked on at once
@@ -77,6 +85,11 @@ impl WayArgs {
         spec
     }
 
+    /// Whether hosts are sent what they shall have, rather than fetch it.
+    pub(super) fn is_pushed(&self) -> bool {
+        self.push || self.relay.is_some()
+    }
+
     /// Begins a run and carries it out.
     pub(super) fn execute(
         &self,
@@ -99,7 +112,7 @@ impl WayArgs {
         run: Run,
         output: &Output,
     ) -> Result<Finished, Failure> {
-        let mut kit = opened.kit(self.push)?;
+        let mut kit = opened.kit(self.is_pushed() || run.spec().is_pushed())?;
         let progress = FleetProgress::new(context, output, run.spec(), self.verbose);
         let mut watch = |event: &fleet::event::Event| progress.event(event);
         let finished = if let Some(folders) = &self.folders {
@@ -189,6 +202,14 @@ pub(super) fn parse_size(text: &str) -> Result<Size, String> {
             _ => Err(expected()),
         },
         None => text.parse().map(Size::Count).map_err(|_| expected()),
+    }
+}
+
+/// How many hosts get something at once.
+pub(super) fn parse_fan(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(fan) if (1..=FAN_MAX).contains(&fan) => Ok(fan),
+        _ => Err(format!("expected a number from 1 to {FAN_MAX}")),
     }
 }
 
