@@ -117,6 +117,7 @@ async fn once<T: Transport>(
                 request: request.clone(),
             };
             *sent = true;
+            said.begin_again();
             let answer = within(limit, FaultKind::TimedOut, ready.step(&order, said)).await?;
             Ok(Outcome::Answered { report: answer.report, already: answer.already })
         }
@@ -158,6 +159,8 @@ pub(super) struct Speaker {
     number: u64,
     last: VecDeque<String>,
     dropped: u64,
+    /// The next line is the first of the step.
+    is_new: bool,
     percent: Option<u64>,
 }
 
@@ -171,8 +174,15 @@ impl Speaker {
             number: 0,
             last: VecDeque::new(),
             dropped: 0,
+            is_new: true,
             percent: None,
         }
+    }
+
+    /// A host tells a step from its beginning each time it is asked for it, so lines come in the place of
+    /// those that came before. If there are none, those stay.
+    fn begin_again(&mut self) {
+        self.is_new = true;
     }
 
     fn tell(&self, message: Message) {
@@ -199,6 +209,10 @@ impl Listener for Speaker {
     fn line(&mut self, text: &str) {
         let end = (0..=text.len().min(LINE_MAX)).rev().find(|end| text.is_char_boundary(*end));
         let text = text[..end.unwrap_or(0)].to_owned();
+        if std::mem::take(&mut self.is_new) {
+            (self.number, self.dropped) = (0, 0);
+            self.last.clear();
+        }
         if usize::try_from(self.number).is_ok_and(|number| number < self.most) {
             return self.pass_on(text);
         }
@@ -216,5 +230,114 @@ impl Listener for Speaker {
             self.percent = percent;
             self.tell(Message::Progress { done_bytes, total_bytes });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use host::wire::{Report, Request};
+    use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+    use super::*;
+    use crate::inventory::Host;
+    use crate::run::spec::{Group, Operation, Target};
+    use crate::transport::Answer;
+
+    type Connect = fn(u32) -> Result<(), Fault>;
+    type Step = fn(u32, &mut dyn Listener) -> Result<Answer, Fault>;
+
+    /// A host that does what a test says, by the number of the try.
+    struct Fake {
+        tries: AtomicU32,
+        connect: Connect,
+        step: Step,
+    }
+
+    struct FakeSession(u32, Step);
+
+    impl Transport for Fake {
+        type Session = FakeSession;
+
+        async fn connect(&self, _: &Host) -> Result<FakeSession, Fault> {
+            let number = self.tries.fetch_add(1, Ordering::Relaxed) + 1;
+            (self.connect)(number).map(|()| FakeSession(number, self.step))
+        }
+    }
+
+    impl Session for FakeSession {
+        async fn prepare(&mut self) -> Result<(), Fault> {
+            Ok(())
+        }
+
+        async fn push(&mut self, _: &mut dyn Listener) -> Result<(), Fault> {
+            Ok(())
+        }
+
+        async fn step(&mut self, _: &Order, said: &mut dyn Listener) -> Result<Answer, Fault> {
+            (self.1)(self.0, said)
+        }
+
+        async fn leave(&mut self) -> Result<(), Fault> {
+            Ok(())
+        }
+    }
+
+    fn answer() -> Result<Answer, Fault> {
+        Ok(Answer { report: Report::Unknown, already: false })
+    }
+
+    fn spec() -> RunSpec {
+        let id = String::from("run").try_into().unwrap();
+        let mut spec = RunSpec::new(id, "cluster", Operation::Status);
+        let host = Host {
+            name: "a1".into(),
+            address: "a1".into(),
+            port: None,
+            user: None,
+            key: None,
+            jump: None,
+            roles: std::collections::BTreeSet::new(),
+            rack: None,
+            labels: BTreeMap::new(),
+        };
+        let (group, wanted, back, planned) = (Group::Agent, None, None, None);
+        spec.hosts.push(Target { host, group, wanted, back, canary: false, planned });
+        spec
+    }
+
+    type Heard = UnboundedReceiver<(usize, Message)>;
+
+    /// Asks a host for its status; returns how that ended, and what was told.
+    async fn performed<T: Transport>(transport: T, spec: RunSpec) -> (Outcome, Heard) {
+        let action = Action::Order(Request::Status);
+        let (tag, name) = ("p0-0-status".to_owned(), "status");
+        let todo = Todo { host: 0, tag, name, action, limit: spec.limits.look, wait: 0 };
+        let (to, heard) = unbounded_channel();
+        let said = Speaker::new(&todo, spec.limits.lines, to);
+        let done = perform(Arc::new(transport), Arc::new(spec), todo, false, None, said).await;
+        (done.outcome, heard)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lines_of_a_step_that_is_told_again_take_the_place_of_those_before() {
+        let step: Step = |number, said| {
+            for line in ["one", "two", "three", "four"].iter().take(if number == 1 { 2 } else { 4 }) {
+                said.line(line);
+            }
+            if number == 1 { Err(Fault::new(FaultKind::Lost, "cut")) } else { answer() }
+        };
+        let fake = Fake { tries: AtomicU32::new(0), connect: |_| Ok(()), step };
+        let (_, mut heard) = performed(fake, spec()).await;
+        let mut lines = BTreeMap::new();
+        while let Ok((_, message)) = heard.try_recv() {
+            if let Message::Line { number, text, .. } = message {
+                lines.insert(number, text);
+            }
+        }
+        let lines: Vec<(u64, &str)> = lines.iter().map(|(at, text)| (*at, text.as_str())).collect();
+        assert_eq!(lines, [(1, "one"), (2, "two"), (3, "three"), (4, "four")]);
     }
 }

@@ -67,9 +67,8 @@ impl Call<'_> {
             // First who is at it, then how it ended: it ends before nobody is at it.
             let is_running = self.steps.is_running(id)?;
             if let Some(ended) = self.steps.report(id)? {
-                if has_followed {
-                    lines.tell(self)?;
-                }
+                // Also to who did not follow it: the connection of who did may have been lost.
+                lines.tell(self)?;
                 return Ok(report(ended, !has_followed));
             }
             if is_running {

@@ -64,13 +64,18 @@ impl Site {
     }
 
     /// What a caller hears who cannot start anybody.
-    fn call(&self, order: &Order) -> (bool, Report) {
+    fn heard(&self, order: &Order) -> Vec<Said> {
         let said = Mutex::new(Vec::new());
         let launcher =
             Launcher { program: "/bin/false".into(), arguments: Vec::new(), has_systemd: false };
         let say = |heard: &Said| said.lock().unwrap().push(heard.clone());
         self.doer(|doer| step::call(doer, order, &launcher, &say)).unwrap();
-        match said.into_inner().unwrap().pop() {
+        said.into_inner().unwrap()
+    }
+
+    /// The report of such a call.
+    fn call(&self, order: &Order) -> (bool, Report) {
+        match self.heard(order).pop() {
             Some(Said::Report { already, report, version: VERSION }) => (already, *report),
             last => panic!("the last word is no report: {last:?}"),
         }
@@ -129,6 +134,18 @@ fn a_step_that_was_done_is_answered_as_it_was_then_and_not_done_again() {
     let done = site.install("run.2");
     assert_eq!((done.changed, done.before, done.live), (false, Some(1), Some(1)));
     assert_eq!(site.switches(), 1);
+}
+
+#[test]
+fn what_a_step_said_is_told_to_who_comes_when_it_is_over() {
+    let site = Site::new();
+    site.install("run.1");
+    let again = order("run.1", Request::Install(site.wanted()));
+    let live = Said::Line { text: "generation 1 is live".to_owned() };
+    for _ in 0..2 {
+        let told = site.heard(&again);
+        assert_eq!(told.iter().filter(|said| **said == live).count(), 1, "{told:?}");
+    }
 }
 
 #[test]
