@@ -17,6 +17,10 @@ use crate::transport::{Listener, Session, Transport};
 /// How much longer than a step may take the host is given to say so, in seconds.
 const GRACE: u64 = 30;
 
+/// The longest wait for a server that turns us away, in seconds: OpenSSH shuts out who came too often for
+/// a minute and a half, and adds up.
+const BUSY_MOST: u64 = 120;
+
 /// The longest line that is kept, in bytes.
 const LINE_MAX: usize = 4096;
 
@@ -66,12 +70,14 @@ pub(super) async fn perform<T: Transport>(
             Err(fault) => fault,
         };
         session = None;
-        let most = if was_reached { limits.tries_again } else { limits.tries };
+        // Who is turned away has reached the host: it is there.
+        let is_there = was_reached || fault.kind == FaultKind::Busy;
+        let most = if is_there { limits.tries_again } else { limits.tries };
         if !fault.passes() || attempt >= most {
             let dropped = said.finish();
             return Performed { session, outcome: Outcome::Faulted { fault, sent }, dropped };
         }
-        let wait = backoff(&spec, todo.host, attempt);
+        let wait = backoff(&spec, todo.host, attempt, fault.kind);
         attempt += 1;
         said.tell(Message::Retrying { step: todo.name, fault, attempt, wait });
         sleep(wait).await;
@@ -136,9 +142,14 @@ async fn within<R>(
 }
 
 /// How long to wait after a try: twice as long each time, and not for all hosts the same.
-fn backoff(spec: &RunSpec, host: usize, attempt: u32) -> Duration {
-    let doubled = spec.limits.backoff.saturating_mul(1 << (attempt - 1).min(16));
-    let most = doubled.min(spec.limits.backoff_most).saturating_mul(1000);
+fn backoff(spec: &RunSpec, host: usize, attempt: u32, kind: FaultKind) -> Duration {
+    let limits = &spec.limits;
+    let longest = match kind {
+        FaultKind::Busy => limits.backoff_most.max(BUSY_MOST),
+        _ => limits.backoff_most,
+    };
+    let doubled = limits.backoff.saturating_mul(1 << (attempt - 1).min(16));
+    let most = doubled.min(longest).saturating_mul(1000);
     let seed = spec
         .id
         .as_str()
@@ -339,5 +350,50 @@ mod tests {
         }
         let lines: Vec<(u64, &str)> = lines.iter().map(|(at, text)| (*at, text.as_str())).collect();
         assert_eq!(lines, [(1, "one"), (2, "two"), (3, "three"), (4, "four")]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_turns_us_away_is_tried_until_its_penalties_are_over() {
+        let turned_away = |kind| {
+            let connect: Connect = match kind {
+                FaultKind::Busy => |_| Err(Fault::new(FaultKind::Busy, "no")),
+                FaultKind::Unreachable => |_| Err(Fault::new(FaultKind::Unreachable, "no")),
+                _ => |_| Err(Fault::new(FaultKind::Login, "no")),
+            };
+            performed(Fake { tries: AtomicU32::new(0), connect, step: |_, _| answer() }, spec())
+        };
+        let limits = spec().limits;
+        for (kind, tries) in [
+            (FaultKind::Busy, limits.tries_again),
+            (FaultKind::Unreachable, limits.tries),
+            (FaultKind::Login, 1),
+        ] {
+            let begun = tokio::time::Instant::now();
+            let (outcome, mut heard) = turned_away(kind).await;
+            assert!(matches!(outcome, Outcome::Faulted { fault, .. } if fault.kind == kind));
+            let (mut waits, mut connects) = (Vec::new(), 0);
+            while let Ok((_, message)) = heard.try_recv() {
+                match message {
+                    Message::Retrying { wait, .. } => waits.push(wait),
+                    Message::Connecting => connects += 1,
+                    _ => {}
+                }
+            }
+            assert_eq!(connects, tries, "{kind}");
+            if kind == FaultKind::Busy {
+                // The longest single penalty of OpenSSH is a minute and a half.
+                assert!(begun.elapsed() > Duration::from_secs(90), "{waits:?}");
+                assert!(waits[..7].is_sorted(), "{waits:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_two_hosts_come_back_at_the_same_moment() {
+        let spec = spec();
+        let waits: std::collections::BTreeSet<Duration> =
+            (0..100).map(|host| backoff(&spec, host, 6, FaultKind::Busy)).collect();
+        assert!(waits.len() > 90, "{waits:?}");
+        assert!(waits.iter().all(|wait| (16_000..=32_000).contains(&wait.as_millis())));
     }
 }

@@ -340,15 +340,15 @@ async fn within<T>(
 fn not_connected(error: &russh::Error, greeting: &[u8]) -> Fault {
     let said = String::from_utf8_lossy(greeting);
     let said = said.lines().next().unwrap_or_default().trim();
-    let busy = |cause: String| {
-        Fault::new(FaultKind::Busy, cause)
-            .remedy("wait, connect to fewer hosts at once, or raise MaxStartups of its SSH server")
-    };
+    let busy = |cause: String, remedy: &str| Fault::new(FaultKind::Busy, cause).remedy(remedy);
+    let fewer = "wait, connect to fewer hosts at once, or raise MaxStartups of its SSH server";
     match error {
-        _ if said.is_empty() => busy("the server closed the connection at once".into()),
-        _ if said.contains("MaxStartups") || said.contains("Not allowed at this time") => {
-            busy(format!("the server said `{said}`"))
-        }
+        _ if said.is_empty() => busy("the server closed the connection at once".into(), fewer),
+        _ if said.contains("MaxStartups") => busy(format!("the server said `{said}`"), fewer),
+        _ if said.contains("Not allowed at this time") => busy(
+            format!("the server shuts us out for a while, and said `{said}`"),
+            "wait, or name this machine in PerSourcePenaltyExemptList of its SSH server",
+        ),
         _ if !said.starts_with("SSH-") => {
             Fault::new(FaultKind::Unreachable, format!("the server said `{said}`"))
                 .during("there is no SSH server")

@@ -22,7 +22,6 @@ use tokio::sync::Mutex;
 
 pub use ask::{Ask, NewHost, Nobody, Question, Secret};
 pub use connection::Connection;
-pub use gate::{Backoff, retry};
 
 use ask::Answers;
 use connection::Inner;
