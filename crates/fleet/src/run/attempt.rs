@@ -96,8 +96,8 @@ async fn once<T: Transport>(
     if session.is_none() {
         said.tell(Message::Connecting);
         let host = &spec.hosts[todo.host].host;
-        let connecting = within(limits.connect, FaultKind::Unreachable, transport.connect(host));
-        let made = connecting.await.map_err(|fault| fault.during("cannot connect"))?;
+        // It knows when its time begins, and what does not count.
+        let made = transport.connect(host).await?;
         // Once for each connection: those that are kept are ready.
         let made = session.insert(made);
         within(limits.prepare, FaultKind::TimedOut, made.prepare()).await?;

@@ -225,7 +225,7 @@ pub struct Limits {
     pub parallel: usize,
     /// Connections that are kept for the next phase.
     pub sessions: usize,
-    /// Until a host lets us in.
+    /// Until a host answers, and again until it lets us in; what a person takes does not count.
     pub connect: u64,
     /// Until it can do steps.
     pub prepare: u64,

@@ -22,7 +22,8 @@ pub trait Transport: Send + Sync + 'static {
     /// A connection to one of them.
     type Session: Session;
 
-    /// Connects to a host, once; a second try is the caller's decision.
+    /// Connects to a host, once; a second try is the caller's decision. It ends by itself, after some time
+    /// in which the host does not answer: what is waited for others or for a person does not count.
     fn connect(&self, host: &Host) -> impl Future<Output = Result<Self::Session, Fault>> + Send;
 }
 

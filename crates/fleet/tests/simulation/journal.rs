@@ -149,7 +149,7 @@ fn hosts_that_fail_for_one_reason_are_one_cause_with_evidence() {
         .collect();
     insta::assert_snapshot!(short.join("\n"), @r#"
     failed stage no-space: no space for 100 MB where packages lie ["a3", "a14", "a22"]
-    unreachable plan unreachable: cannot connect: nothing came of it in 20 s ["a5", "a6"]
+    unreachable plan unreachable: cannot connect: no answer within 20 s ["a5", "a6"]
     failed plan checks: memory: 1 GB of 4 GB ["a30"]
     "#);
     assert_eq!(causes[2].findings[0].name, "memory");

@@ -1,6 +1,7 @@
 //! Runs over SSH, on hosts that answer as the program would.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use camino::Utf8Path;
 use fleet::event::{Event, What};
@@ -11,12 +12,12 @@ use fleet::run::{Control, Finished, Group, Operation, Run, RunSpec, Target, Task
 use fleet::transport::kit::{Kit, Program};
 use fleet::transport::over_ssh::OverSsh;
 use fleet::transport::remote::Shared;
-use fleet::transport::ssh::{Settings, Ssh};
+use fleet::transport::ssh::{Ask, NewHost, Question, Secret, Settings, Ssh};
 use host::wire::{Report, Request, Said, VERSION};
 use jiff::Timestamp;
 use package::Sha256;
 use package::distribution::Distribution;
-use testing::ssh_host::{Behaviour, Commands, Reply, SshHost};
+use testing::ssh_host::{Behaviour, Commands, Login, Reply, SshHost};
 use tokio::sync::watch;
 
 use crate::support::{folder, host, settings};
@@ -70,8 +71,7 @@ async fn run(
     spec: RunSpec,
     watch: &mut (dyn FnMut(&Event) + Send),
 ) -> Finished {
-    let run =
-        Run::begin(Journal::in_memory().unwrap(), spec, "me", Timestamp::UNIX_EPOCH).unwrap();
+    let run = Run::begin(Journal::in_memory().unwrap(), spec, "me", Timestamp::UNIX_EPOCH).unwrap();
     let (_control, controlled) = watch::channel(Control::GoOn);
     run.go(Arc::new(transport), controlled, watch).await.unwrap()
 }
@@ -96,4 +96,41 @@ async fn who_is_turned_away_comes_back_until_let_in() {
         assert_eq!(done.counts.done, 1, "{words}: {:?}", done.counts);
         assert_eq!(kinds, [FaultKind::Busy; 7], "{words}");
     }
+}
+
+/// Answers when it has been asked for longer than anything else may take.
+struct Thoughtful(Duration);
+
+impl Ask for Thoughtful {
+    fn secret(&self, _: &Question) -> Option<Secret> {
+        let begun = Instant::now();
+        while begun.elapsed() < self.0 {
+            std::thread::yield_now();
+        }
+        Some(Secret::new("right"))
+    }
+
+    fn is_right(&self, _: &NewHost) -> bool {
+        true
+    }
+}
+
+#[tokio::test]
+async fn a_person_has_longer_to_answer_than_hosts_have() {
+    let (_guard, folder) = folder();
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        let logins = vec![Login::Password("right")];
+        let behaviour = Behaviour { logins, commands: well(), ..Behaviour::default() };
+        servers.push(SshHost::start(behaviour).await);
+    }
+    let limit = Duration::from_secs(1);
+    let ask = Arc::new(Thoughtful(limit * 3)) as _;
+    let settings = Settings { connect_limit: limit, ask, ..settings(&folder) };
+    let missing = Some(folder.join("missing"));
+    let hosts = servers.iter().map(|server| host(server.address, "deploy"));
+    let mut spec = checking(hosts.map(|host| Host { key: missing.clone(), ..host }));
+    (spec.limits.connect, spec.limits.tries) = (1, 1);
+    let done = run(transport(settings, &folder), spec, &mut |_| {}).await;
+    assert_eq!(done.counts.done, 3, "{:?}", done.counts);
 }

@@ -27,6 +27,8 @@ use crate::inventory::Host;
 
 /// Longer than anybody waits, in seconds.
 const FOR_EVER: u64 = 1_000_000;
+/// How long nobody answers at an address until nobody waits any more.
+const NO_ANSWER: Duration = Duration::from_secs(20);
 
 /// Hosts of a simulation. They outlive every controller.
 #[derive(Debug)]
@@ -204,8 +206,9 @@ impl Transport for Simulation {
                 Ok(Connection { world, place, boots, is_prepared: false })
             }
             Err(None) => {
-                sleep(Duration::from_secs(FOR_EVER)).await;
-                Err(unknown())
+                sleep(NO_ANSWER).await;
+                let cause = format!("no answer within {} s", NO_ANSWER.as_secs());
+                Err(Fault::new(FaultKind::Unreachable, cause).during("cannot connect"))
             }
             Err(Some(fault)) => Err(fault),
         }

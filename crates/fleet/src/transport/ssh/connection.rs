@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -12,11 +12,12 @@ use std::time::Duration;
 use russh::client::{Config, DisconnectReason, Handle, Handler};
 use russh::keys::{PublicKey, PublicKeyOrCertificate};
 use russh::{Preferred, SshId, cipher, compression, kex};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
-use super::ask::NewHost;
+use super::ask::{Answers, NewHost};
 use super::known_hosts::{Judgement, Known, fingerprint};
 use super::options::Options;
 use super::{HostKeys, Shared, login};
@@ -58,6 +59,10 @@ const CHANNEL_MESSAGES: usize = 8;
 const CHANNELS: usize = 4;
 /// Unanswered signs of life after which a connection is lost.
 const SIGNS_OF_LIFE: usize = 3;
+/// So many times it is looked whether the time of a limit counts.
+const CLOCK_PARTS: u32 = 20;
+/// How long another address of a host waits for the one before it.
+const ADDRESS_PAUSE: Duration = Duration::from_millis(250);
 /// How much of what a server says first is kept, to tell why it refuses.
 const GREETING_BYTES: usize = 256;
 
@@ -132,8 +137,6 @@ pub(super) struct Ending {
     reason: Mutex<Option<String>>,
     /// Why the host is not trusted.
     refused: Mutex<Option<Fault>>,
-    /// A person is being asked, which takes as long as it takes.
-    asking: AtomicBool,
 }
 
 /// Sees what happens to a connection.
@@ -232,12 +235,7 @@ impl Watch {
         let is_right = match self.shared.settings.host_keys {
             HostKeys::Strict => false,
             HostKeys::AcceptNew => true,
-            HostKeys::Ask => {
-                self.ending.asking.store(true, Ordering::Relaxed);
-                let is_right = self.shared.answers.is_right(new).await;
-                self.ending.asking.store(false, Ordering::Relaxed);
-                is_right
-            }
+            HostKeys::Ask => self.shared.answers.is_right(new).await,
         };
         let files = &self.options.known_hosts;
         if !is_right {
@@ -280,20 +278,21 @@ where
         shared: Arc::clone(shared),
         ending: Arc::clone(&ending),
     };
-    let greeting = Arc::new(Mutex::new(Vec::new()));
-    let stream = Greeted { stream, greeting: Arc::clone(&greeting), is_full: false };
+    let limit = shared.settings.connect_limit;
+    let stream = within(limit, &shared.answers, async { Ok(Greeted::wait(stream).await) }).await?;
+    let greeting = stream.said.clone();
+    let _turn = shared.gate.enter().await;
     let work = async {
         let handle = russh::client::connect_stream(config, stream, watch).await;
         let mut handle = handle.map_err(|error| {
             let refused = ending.refused.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let greeting = greeting.lock().unwrap_or_else(PoisonError::into_inner);
             refused.unwrap_or_else(|| not_connected(&error, &greeting))
         })?;
         let is_in = login::log_in(&mut handle, &options, &shared.keys, &shared.answers).await;
         is_in.map_err(|fault| ended_while(fault, &handle, &ending))?;
         Ok(handle)
     };
-    let handle = within(shared.settings.connect_limit, &ending.asking, work).await?;
+    let handle = within(limit, &shared.answers, work).await?;
     Ok(Arc::new(Inner {
         handle,
         channels: Semaphore::new(CHANNELS),
@@ -316,24 +315,25 @@ fn ended_while(fault: Fault, handle: &Handle<Watch>, ending: &Ending) -> Fault {
     }
 }
 
-/// Ends work that takes too long, without counting the time that a person needs.
+/// Ends work that takes too long. While a person is being asked no time passes: who is not asked may be
+/// waiting for the same answer.
 async fn within<T>(
     limit: Duration,
-    asking: &AtomicBool,
+    answers: &Answers,
     work: impl Future<Output = Result<T, Fault>>,
 ) -> Result<T, Fault> {
     tokio::pin!(work);
-    loop {
-        match tokio::time::timeout(limit, &mut work).await {
+    let mut left = CLOCK_PARTS;
+    while left > 0 {
+        match tokio::time::timeout(limit / CLOCK_PARTS, &mut work).await {
             Ok(result) => return result,
-            Err(_) if asking.load(Ordering::Relaxed) => {}
-            Err(_) => {
-                let cause = format!("no login within {} s", limit.as_secs_f64());
-                return Err(Fault::new(FaultKind::Lost, cause)
-                    .remedy("look at the load of the host and of what is in between"));
-            }
+            Err(_) if answers.is_asking() => left = CLOCK_PARTS,
+            Err(_) => left -= 1,
         }
     }
+    let cause = format!("no login within {} s", limit.as_secs_f64());
+    Err(Fault::new(FaultKind::Lost, cause)
+        .remedy("look at the load of the host and of what is in between"))
 }
 
 /// Why there is no connection, by what the server said before it.
@@ -404,28 +404,70 @@ pub(super) async fn dial(options: &Options, limit: Duration) -> Result<TcpStream
         }
         Err(_) => return Err(unreachable(format!("no name server knows `{address}` in time"))),
     };
-    let mut last = format!("the name `{address}` has no address");
-    for address in found {
-        let opened = tokio::time::timeout(limit, TcpStream::connect(address)).await;
-        match opened {
+    if found.is_empty() {
+        return Err(unreachable(format!("the name `{address}` has no address")));
+    }
+    first_open(found, limit).await.map_err(|causes| {
+        unreachable(causes.join("; ")).remedy(
+            "look whether the host is up, its SSH server runs and a firewall lets us through",
+        )
+    })
+}
+
+/// A connection to the first of these addresses that answers. The next one is tried when the one before it
+/// has not answered for a moment: a host whose one family leads nowhere is reached by the other.
+async fn first_open(found: Vec<SocketAddr>, limit: Duration) -> Result<TcpStream, Vec<String>> {
+    let is_one = found.len() == 1;
+    let mut tries = JoinSet::new();
+    for (place, address) in (0..).zip(found) {
+        tries.spawn(async move {
+            tokio::time::sleep(ADDRESS_PAUSE * place).await;
+            let cause = match tokio::time::timeout(limit, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("no answer within {} s", limit.as_secs_f64()),
+            };
+            Err(if is_one { cause } else { format!("`{address}`: {cause}") })
+        });
+    }
+    let mut causes = Vec::new();
+    while let Some(tried) = tries.join_next().await {
+        match tried {
             Ok(Ok(stream)) => {
                 // Small messages go back and forth; a socket without this is slow, not wrong.
                 drop(stream.set_nodelay(true));
                 return Ok(stream);
             }
-            Ok(Err(error)) => last = error.to_string(),
-            Err(_) => last = format!("no answer within {} s", limit.as_secs_f64()),
+            Ok(Err(cause)) => causes.push(cause),
+            Err(error) => causes.push(error.to_string()),
         }
     }
-    Err(unreachable(last)
-        .remedy("look whether the host is up, its SSH server runs and a firewall lets us through"))
+    Err(causes)
 }
 
-/// A stream of which the first words are kept: they say why a server refuses.
+/// A stream of which the first words are known: they say why a server refuses.
 struct Greeted<S> {
     stream: S,
-    greeting: Arc<Mutex<Vec<u8>>>,
-    is_full: bool,
+    said: Vec<u8>,
+    /// How much of that was read.
+    read: usize,
+}
+
+impl<S: AsyncRead + Unpin> Greeted<S> {
+    /// Waits until a server has said who it is, or that it does not want us.
+    async fn wait(mut stream: S) -> Self {
+        let mut said = Vec::new();
+        let mut part = [0; GREETING_BYTES];
+        while said.len() < GREETING_BYTES && !said.contains(&b'\n') {
+            let room = GREETING_BYTES - said.len();
+            match stream.read(&mut part[..room]).await {
+                // Whoever reads on sees how it ended.
+                Ok(0) | Err(_) => break,
+                Ok(count) => said.extend_from_slice(&part[..count]),
+            }
+        }
+        Self { stream, said, read: 0 }
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Greeted<S> {
@@ -434,17 +476,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Greeted<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if !self.is_full {
-            let mut greeting = self.greeting.lock().unwrap_or_else(PoisonError::into_inner);
-            let room = GREETING_BYTES - greeting.len();
-            greeting.extend(buffer.filled()[before..].iter().take(room));
-            let is_full = greeting.len() == GREETING_BYTES;
-            drop(greeting);
-            self.is_full = is_full;
+        if self.read == self.said.len() {
+            return Pin::new(&mut self.stream).poll_read(cx, buffer);
         }
-        result
+        let end = self.said.len().min(self.read + buffer.remaining());
+        buffer.put_slice(&self.said[self.read..end]);
+        self.read = end;
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -463,5 +501,80 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Greeted<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::net::{TcpListener, TcpSocket};
+    use tokio::time::Instant;
+
+    use super::super::ask::{Ask, Question, Secret};
+    use super::*;
+
+    /// Answers when it may.
+    #[derive(Default)]
+    struct Slow(AtomicBool);
+
+    impl Ask for Slow {
+        fn secret(&self, _: &Question) -> Option<Secret> {
+            while !self.0.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            None
+        }
+
+        fn is_right(&self, _: &NewHost) -> bool {
+            false
+        }
+    }
+
+    #[tokio::test]
+    async fn the_time_that_a_person_takes_does_not_count() {
+        let person = Arc::new(Slow::default());
+        let answers = Arc::new(Answers::new(Arc::clone(&person) as _));
+        let limit = Duration::from_millis(200);
+        let question = || Question::Password { user: "deploy".into() };
+        let asking = Arc::clone(&answers);
+        let asked = tokio::spawn(async move { asking.secret(question()).await });
+        // One that asks, and another that needs the same answer.
+        let (one, other) = (within(limit, &answers, async { Ok(asked.await) }), async {
+            within(limit, &answers, async { Ok(answers.secret(question()).await) }).await
+        });
+        let begun = Instant::now();
+        let later = async {
+            while begun.elapsed() < limit * 5 {
+                tokio::task::yield_now().await;
+            }
+            person.0.store(true, Ordering::Relaxed);
+        };
+        let (one, other, ()) = tokio::join!(one, other, later);
+        assert!(one.is_ok() && other.is_ok());
+        let never = within(limit, &answers, std::future::pending::<Result<(), Fault>>());
+        assert_eq!(never.await.unwrap_err().kind, FaultKind::Lost);
+    }
+
+    #[tokio::test]
+    async fn a_host_of_which_one_address_leads_nowhere_is_reached_by_another() {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let nowhere = listener.local_addr().unwrap();
+        // Whoever comes after those that nobody takes is not answered.
+        let mut waiting = Vec::new();
+        let soon = Duration::from_millis(300);
+        while let Ok(stream) = tokio::time::timeout(soon, TcpStream::connect(nowhere)).await {
+            waiting.push(stream.unwrap());
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let good = listener.local_addr().unwrap();
+        let stream = first_open(vec![nowhere, good], Duration::from_mins(1)).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), good);
+        drop(listener);
+        let causes = first_open(vec![nowhere, good], soon).await.unwrap_err();
+        assert!(causes.contains(&format!("`{nowhere}`: no answer within 0.3 s")), "{causes:?}");
+        assert!(causes.iter().any(|cause| cause.starts_with(&format!("`{good}`: "))), "{causes:?}");
     }
 }

@@ -17,11 +17,10 @@ pub(super) struct Gate {
     addresses: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
-/// A place inside; given back when it is dropped.
+/// A place; given back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
-    _all: Option<OwnedSemaphorePermit>,
-    _address: Option<OwnedSemaphorePermit>,
+    _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Gate {
@@ -30,18 +29,27 @@ impl Gate {
         Self { all, per_address: per_address.max(1), addresses: Mutex::default() }
     }
 
-    /// Waits for a place at an address, then for one at all: nobody who waits for a busy address keeps
-    /// others from theirs.
-    pub(super) async fn enter(&self, address: &str) -> Turn {
+    /// Waits for a place at an address, before anybody knocks there. Whoever does not answer is only in
+    /// the way of those who want to the same address.
+    pub(super) async fn knock(&self, address: &str) -> Turn {
         let gate = {
             let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
             let new = || Arc::new(Semaphore::new(self.per_address));
             Arc::clone(addresses.entry(address.to_owned()).or_insert_with(new))
         };
+        Turn::of(gate).await
+    }
+
+    /// Waits for a place among all who log in, once somebody has answered.
+    pub(super) async fn enter(&self) -> Turn {
+        Turn::of(Arc::clone(&self.all)).await
+    }
+}
+
+impl Turn {
+    async fn of(places: Arc<Semaphore>) -> Self {
         // They are never closed.
-        let address = gate.acquire_owned().await.ok();
-        let all = Arc::clone(&self.all).acquire_owned().await.ok();
-        Turn { _all: all, _address: address }
+        Self { _place: places.acquire_owned().await.ok() }
     }
 }
 
@@ -51,11 +59,12 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_for_a_busy_address_keeps_nobody_from_another() {
-        let gate = Gate::new(2, 1);
-        let _busy = gate.enter("a").await;
-        let mut waiting = std::pin::pin!(gate.enter("a"));
+        let gate = Gate::new(1, 1);
+        let _busy = gate.knock("a").await;
+        let mut waiting = std::pin::pin!(gate.knock("a"));
         assert!(futures_pending(waiting.as_mut()).await);
-        gate.enter("b").await;
+        let _other = gate.knock("b").await;
+        gate.enter().await;
     }
 
     async fn futures_pending<F: Future>(future: std::pin::Pin<&mut F>) -> bool {

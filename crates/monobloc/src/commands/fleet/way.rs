@@ -110,7 +110,7 @@ impl WayArgs {
                 Local::new(context.absolute(folders)?, context.program()?, Shared::new(kit));
             run.go_until(Arc::new(hosts), &context.cancel, &mut watch)
         } else {
-            let ssh = Ssh::new(self.settings(context));
+            let ssh = Ssh::new(self.settings(context, run.spec()));
             let hosts = OverSsh::new(ssh, Shared::new(kit));
             run.go_until(Arc::new(hosts), &context.cancel, &mut watch)
         };
@@ -118,7 +118,7 @@ impl WayArgs {
         Ok(finished?)
     }
 
-    fn settings(&self, context: &Context) -> Settings {
+    fn settings(&self, context: &Context, spec: &RunSpec) -> Settings {
         let host_keys = match (self.accept_new, context.interactive) {
             (true, _) => HostKeys::AcceptNew,
             (false, true) => HostKeys::Ask,
@@ -137,7 +137,7 @@ impl WayArgs {
             known_hosts: self.known_hosts.clone(),
             host_keys,
             ask: Arc::new(ask),
-            connect_limit: Duration::from_secs(20),
+            connect_limit: Duration::from_secs(spec.limits.connect),
             ..Settings::default()
         }
     }
