@@ -14,8 +14,9 @@ use super::spec::RunSpec;
 use crate::fault::{Fault, FaultKind};
 use crate::transport::{Listener, Session, Transport};
 
-/// How much longer than a step may take the host is given to say so, in seconds.
-const GRACE: u64 = 30;
+/// How much longer than a step may take the transport is given, in seconds: it gives the host half a minute
+/// to say so itself, ends what runs there, and can tell more than that nothing came.
+const GRACE: u64 = 60;
 
 /// The longest wait for a server that turns us away, in seconds: OpenSSH shuts out who came too often for
 /// a minute and a half, and adds up.
@@ -100,17 +101,17 @@ async fn once<T: Transport>(
         let made = transport.connect(host).await?;
         // Once for each connection: those that are kept are ready.
         let made = session.insert(made);
-        within(limits.prepare, FaultKind::TimedOut, made.prepare()).await?;
+        within(limits.prepare, made.prepare()).await?;
     }
     let Some(ready) = session.as_mut() else { unreachable!("it was just made") };
     let limit = todo.limit + GRACE;
     match &todo.action {
         Action::Push => {
-            within(limit, FaultKind::TimedOut, ready.push(said)).await?;
+            within(limit, ready.push(said)).await?;
             Ok(Outcome::Silent)
         }
         Action::Leave => {
-            within(limit, FaultKind::TimedOut, ready.leave()).await?;
+            within(limit, ready.leave()).await?;
             // Whoever comes back has to prepare it again.
             *session = None;
             Ok(Outcome::Silent)
@@ -124,20 +125,19 @@ async fn once<T: Transport>(
             };
             *sent = true;
             said.begin_again();
-            let answer = within(limit, FaultKind::TimedOut, ready.step(&order, said)).await?;
+            let answer = within(limit, ready.step(&order, said)).await?;
             Ok(Outcome::Answered { report: answer.report, already: answer.already })
         }
     }
 }
 
-async fn within<R>(
-    seconds: u64,
-    kind: FaultKind,
-    work: impl Future<Output = Result<R, Fault>>,
-) -> Result<R, Fault> {
+async fn within<R>(seconds: u64, work: impl Future<Output = Result<R, Fault>>) -> Result<R, Fault> {
     match timeout(Duration::from_secs(seconds), work).await {
         Ok(done) => done,
-        Err(_) => Err(Fault::new(kind, format!("nothing came of it in {seconds} s"))),
+        Err(_) => {
+            Err(Fault::new(FaultKind::TimedOut, format!("nothing came of it in {seconds} s"))
+                .remedy("look at what the host is busy with, or allow it more time"))
+        }
     }
 }
 
@@ -256,6 +256,9 @@ mod tests {
     use crate::inventory::Host;
     use crate::run::spec::{Group, Operation, Target};
     use crate::transport::Answer;
+    use crate::transport::kit::{Kit, Program};
+    use crate::transport::remote::{Remote, Shared};
+    use crate::transport::shell::{Command, Exit, Heard, Shell, too_long};
 
     type Connect = fn(u32) -> Result<(), Fault>;
     type Step = fn(u32, &mut dyn Listener) -> Result<Answer, Fault>;
@@ -319,10 +322,10 @@ mod tests {
         spec
     }
 
-    type Heard = UnboundedReceiver<(usize, Message)>;
+    type Told = UnboundedReceiver<(usize, Message)>;
 
     /// Asks a host for its status; returns how that ended, and what was told.
-    async fn performed<T: Transport>(transport: T, spec: RunSpec) -> (Outcome, Heard) {
+    async fn performed<T: Transport>(transport: T, spec: RunSpec) -> (Outcome, Told) {
         let action = Action::Order(Request::Status);
         let (tag, name) = ("p0-0-status".to_owned(), "status");
         let todo = Todo { host: 0, tag, name, action, limit: spec.limits.look, wait: 0 };
@@ -335,7 +338,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn lines_of_a_step_that_is_told_again_take_the_place_of_those_before() {
         let step: Step = |number, said| {
-            for line in ["one", "two", "three", "four"].iter().take(if number == 1 { 2 } else { 4 }) {
+            for line in ["one", "two", "three", "four"].iter().take(if number == 1 { 2 } else { 4 })
+            {
                 said.line(line);
             }
             if number == 1 { Err(Fault::new(FaultKind::Lost, "cut")) } else { answer() }
@@ -395,5 +399,57 @@ mod tests {
             (0..100).map(|host| backoff(&spec, host, 6, FaultKind::Busy)).collect();
         assert!(waits.len() > 90, "{waits:?}");
         assert!(waits.iter().all(|wait| (16_000..=32_000).contains(&wait.as_millis())));
+    }
+
+    /// Finds the program at once; ends a command some time after its limit, as it takes over a network.
+    struct Hanging;
+
+    impl Shell for Hanging {
+        async fn run(
+            &mut self,
+            command: Command<'_>,
+            heard: &mut dyn Heard,
+        ) -> Result<Exit, Fault> {
+            let Some(whole) = command.limits.whole else {
+                heard.stdout(b"program /opt/app/tool/monobloc\n");
+                return Ok(Exit::Status(0));
+            };
+            sleep(whole + Duration::from_secs(10)).await;
+            Err(too_long(whole, false))
+        }
+    }
+
+    /// Hosts with the program of a path, each with a shell by the number of the try.
+    struct Shells<S> {
+        shared: Arc<Shared>,
+        tries: AtomicU32,
+        shell: fn(u32) -> S,
+    }
+
+    impl<S> Shells<S> {
+        fn new(path: camino::Utf8PathBuf, shell: fn(u32) -> S) -> Self {
+            let (sha256, served) = (package::Sha256::of(b"program"), "monobloc".to_owned());
+            let distribution = package::distribution::Distribution::named("app", "1");
+            let program = Program { path, sha256, bytes: 7, served };
+            let shared = Shared::new(Kit { distribution, program, bundle: None });
+            Self { shared, tries: AtomicU32::new(0), shell }
+        }
+    }
+
+    impl<S: Shell> Transport for Shells<S> {
+        type Session = Remote<S>;
+
+        async fn connect(&self, host: &Host) -> Result<Remote<S>, Fault> {
+            let number = self.tries.fetch_add(1, Ordering::Relaxed) + 1;
+            Ok(Remote::new((self.shell)(number), host.clone(), Arc::clone(&self.shared)))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_step_that_hangs_is_told_with_what_was_done_about_it() {
+        let (outcome, _) = performed(Shells::new("/nowhere".into(), |_| Hanging), spec()).await;
+        let Outcome::Faulted { fault, sent: true } = outcome else { panic!("{outcome:?}") };
+        let told = format!("{fault}; {}", fault.remedy.as_deref().unwrap_or_default());
+        insta::assert_snapshot!(told, @"the command took longer than 150 s and was ended; look at what the host is busy with, or allow it more time");
     }
 }
