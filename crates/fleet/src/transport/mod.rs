@@ -3,6 +3,7 @@
 pub mod kit;
 pub mod local;
 pub mod over_ssh;
+mod packed;
 mod platform;
 mod push;
 pub mod remote;

@@ -2,18 +2,17 @@
 //! if it must be, and orders are handed to the program.
 
 use std::fmt::Write as _;
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use host::wire::{Order, Report, Request, Said, VERSION};
-use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncSeekExt as _};
 use tokio::sync::OnceCell;
 
 use super::kit::{self, Kit};
+use super::packed::Packed;
 use super::push;
 use super::shell::{ByLine, Command, Exit, Heard, Kept, Limits, Shell, Stdin, Stream, quoted};
 use super::{Answer, Listener, Session};
@@ -39,7 +38,7 @@ pub struct Shared {
     /// What they get.
     pub kit: Kit,
     /// The program, compressed once for all.
-    packed: OnceCell<Vec<u8>>,
+    packed: OnceCell<Packed>,
 }
 
 impl Shared {
@@ -155,24 +154,19 @@ impl<S: Shell> Remote<S> {
             quoted(place),
             functions(PREPARE),
         );
-        let whole;
-        let rest;
-        let bytes: &[u8] = match (is_packed, there) {
-            (true, 0) => {
-                let pack = || pack(program.path.clone(), 0);
-                shared.packed.get_or_try_init(pack).await?
-            }
-            (true, _) => {
-                rest = pack(program.path.clone(), there).await?;
-                &rest
-            }
-            (false, _) => {
-                whole = read_from(&program.path, there).await?;
-                &whole
-            }
+        let mut file;
+        let mut packed;
+        let rest: &mut (dyn AsyncRead + Send + Unpin) = if is_packed {
+            let whole = shared.packed.get_or_try_init(|| pack(program.path.clone())).await?;
+            let (end, others) = whole.rest(&program.path, there).map_err(unreadable)?;
+            packed = io::Cursor::new(end).chain(others);
+            &mut packed
+        } else {
+            file = open_at(&program.path, there).await.map_err(unreadable)?;
+            &mut file
         };
         let limits = Limits { idle: Some(SEND_IDLE), whole: None };
-        let stdin = Stdin::Bytes(bytes);
+        let stdin = Stdin::Reader(rest);
         let command = Command { stdin, as_root: true, limits, ..Command::new(script) };
         let mut kept = Kept::default();
         let exit = self.shell.run(command, &mut kept).await?;
@@ -328,33 +322,20 @@ fn functions(script: &str) -> &str {
     script.split_once("\numask").map_or(script, |(functions, _)| functions)
 }
 
-async fn pack(path: Utf8PathBuf, from: u64) -> Result<Vec<u8>, Fault> {
-    let pack = move || {
-        let mut bytes = Vec::new();
-        let mut file = fs_err::File::open(&path)?;
-        file.seek(SeekFrom::Start(from))?;
-        file.read_to_end(&mut bytes)?;
-        let mut packer = GzEncoder::new(Vec::new(), Compression::default());
-        packer.write_all(&bytes)?;
-        packer.finish()
-    };
-    let packed = tokio::task::spawn_blocking(pack).await;
-    packed
-        .map_err(|error| Fault::of(FaultKind::Cancelled, &error))?
-        .map_err(|error: std::io::Error| Fault::of(FaultKind::Step, &error))
+async fn pack(path: Utf8PathBuf) -> Result<Packed, Fault> {
+    let packed = tokio::task::spawn_blocking(move || Packed::of(&path)).await;
+    packed.map_err(|error| Fault::of(FaultKind::Cancelled, &error))?.map_err(unreadable)
 }
 
-async fn read_from(path: &Utf8Path, from: u64) -> Result<Vec<u8>, Fault> {
-    let read = async {
-        let mut file = tokio::fs::File::open(path).await?;
-        file.seek(SeekFrom::Start(from)).await?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).await?;
-        Ok(bytes)
-    };
-    read.await.map_err(|error: std::io::Error| {
-        Fault::of(FaultKind::Step, &error).during(format!("cannot read `{path}` here"))
-    })
+async fn open_at(path: &Utf8Path, from: u64) -> io::Result<tokio::fs::File> {
+    let mut file = tokio::fs::File::open(path).await?;
+    file.seek(io::SeekFrom::Start(from)).await?;
+    Ok(file)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn unreadable(error: io::Error) -> Fault {
+    Fault::of(FaultKind::Step, &error).during("cannot read the program here")
 }
 
 /// A script of ours that ended as it should not.
