@@ -93,7 +93,6 @@ async fn once<T: Transport>(
     sent: &mut bool,
     said: &mut Speaker,
 ) -> Result<Outcome, Fault> {
-    let limits = &spec.limits;
     if session.is_none() {
         said.tell(Message::Connecting);
         let host = &spec.hosts[todo.host].host;
@@ -101,7 +100,8 @@ async fn once<T: Transport>(
         let made = transport.connect(host).await?;
         // Once for each connection: those that are kept are ready.
         let made = session.insert(made);
-        within(limits.prepare, made.prepare()).await?;
+        // As long as something moves: many programs at once over a slow link take their time.
+        made.prepare().await?;
     }
     let Some(ready) = session.as_mut() else { unreachable!("it was just made") };
     let limit = todo.limit + GRACE;
@@ -299,9 +299,7 @@ mod tests {
         }
     }
 
-    fn answer() -> Result<Answer, Fault> {
-        Ok(Answer { report: Report::Unknown, already: false })
-    }
+    const ANSWER: Answer = Answer { report: Report::Unknown, already: false };
 
     fn spec() -> RunSpec {
         let id = String::from("run").try_into().unwrap();
@@ -342,7 +340,7 @@ mod tests {
             {
                 said.line(line);
             }
-            if number == 1 { Err(Fault::new(FaultKind::Lost, "cut")) } else { answer() }
+            if number == 1 { Err(Fault::new(FaultKind::Lost, "cut")) } else { Ok(ANSWER) }
         };
         let fake = Fake { tries: AtomicU32::new(0), connect: |_| Ok(()), step };
         let (_, mut heard) = performed(fake, spec()).await;
@@ -364,7 +362,7 @@ mod tests {
                 FaultKind::Unreachable => |_| Err(Fault::new(FaultKind::Unreachable, "no")),
                 _ => |_| Err(Fault::new(FaultKind::Login, "no")),
             };
-            performed(Fake { tries: AtomicU32::new(0), connect, step: |_, _| answer() }, spec())
+            performed(Fake { tries: AtomicU32::new(0), connect, step: |_, _| Ok(ANSWER) }, spec())
         };
         let limits = spec().limits;
         for (kind, tries) in [
@@ -451,5 +449,48 @@ mod tests {
         let Outcome::Faulted { fault, sent: true } = outcome else { panic!("{outcome:?}") };
         let told = format!("{fault}; {}", fault.remedy.as_deref().unwrap_or_default());
         insta::assert_snapshot!(told, @"the command took longer than 150 s and was ended; look at what the host is busy with, or allow it more time");
+    }
+
+    /// Takes ten minutes for the program, during which something moves; the first time it gets stuck.
+    struct SlowLink(u32);
+
+    impl Shell for SlowLink {
+        async fn run(
+            &mut self,
+            command: Command<'_>,
+            heard: &mut dyn Heard,
+        ) -> Result<Exit, Fault> {
+            if command.script.starts_with("exec ") {
+                let report = Box::new(Report::Findings { findings: Vec::new() });
+                let said = host::wire::Said::Report { version: VERSION, already: false, report };
+                heard.stdout(serde_json::to_string(&said).unwrap().as_bytes());
+            } else if !command.script.contains("gzip -dc") {
+                heard.stdout(b"part gzip 0 /var/lib/.monobloc-app\n");
+            } else if self.0 == 1 {
+                return Err(too_long(command.limits.idle.unwrap(), true));
+            } else {
+                sleep(Duration::from_mins(10)).await;
+                heard.stdout(b"program /var/lib/.monobloc-app/monobloc\n");
+            }
+            Ok(Exit::Status(0))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_program_may_take_as_long_as_it_moves_and_one_that_is_stuck_is_sent_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = camino::Utf8PathBuf::try_from(folder.path().join("monobloc")).unwrap();
+        fs_err::write(&path, "program").unwrap();
+        let (outcome, mut heard) = performed(Shells::new(path, SlowLink), spec()).await;
+        assert!(matches!(outcome, Outcome::Answered { .. }), "{outcome:?}");
+        let mut told = Vec::new();
+        while let Ok((_, message)) = heard.try_recv() {
+            if let Message::Retrying { fault, .. } = message {
+                told.push(fault.to_string());
+            }
+        }
+        let stuck =
+            "cannot put the program on the host: the command wrote nothing for 60 s and was ended";
+        assert_eq!(told, [stuck]);
     }
 }

@@ -227,8 +227,6 @@ pub struct Limits {
     pub sessions: usize,
     /// Until a host answers, and again until it lets us in; what a person takes does not count.
     pub connect: u64,
-    /// Until it can do steps.
-    pub prepare: u64,
     /// A step that only looks.
     pub look: u64,
     /// Sending the bundle, or fetching and unpacking it.
@@ -257,7 +255,6 @@ impl Default for Limits {
             parallel: 256,
             sessions: 1024,
             connect: 20,
-            prepare: 120,
             look: 120,
             stage: 3600,
             switch: 900,

@@ -1,4 +1,4 @@
-# Finds the program on this host, or a place for it. Answers with one line.
+# Finds the program on this host, or a place for it. The last line that it says is the answer.
 # The words before this are: name install_root sha256 bytes url
 
 sha256_of() {
@@ -35,12 +35,30 @@ find_place() {
 fetch() {
     [ -n "$url" ] || return 1
     if command -v curl >/dev/null 2>&1; then
-        curl -fsSL --connect-timeout 10 --speed-limit 1000 --speed-time 30 -C - -o "$part" "$url"
+        curl -fsSL --connect-timeout 10 -C - -o "$part" "$url" >/dev/null 2>&1 &
     elif command -v wget >/dev/null 2>&1; then
-        wget -q -c -O "$part" "$url"
+        wget -q -c -O "$part" "$url" >/dev/null 2>&1 &
     else
         return 1
-    fi >/dev/null 2>&1
+    fi
+    fetching=$!
+    watch_it &
+    watching=$!
+    wait "$fetching"
+    ended=$?
+    kill "$watching" 2>/dev/null
+    return "$ended"
+}
+
+# Says that the file grows, for who ends what is silent for too long; ends a download that does not.
+watch_it() {
+    before=
+    while sleep 20 </dev/null >/dev/null 2>&1; do
+        now=$(wc -c <"$part" 2>/dev/null)
+        [ "$now" != "$before" ] || kill "$fetching" 2>/dev/null
+        before=$now
+        echo "fetched $now"
+    done
 }
 
 accept() {

@@ -213,7 +213,14 @@ impl<S: Shell> Session for Remote<S> {
         if self.is_ready {
             return Ok(());
         }
-        let during = |fault: Fault| fault.during("cannot put the program on the host");
+        let during = |fault: Fault| {
+            // What is stuck changed nothing there: another connection goes on where this one stopped.
+            let kind = match fault.kind {
+                FaultKind::TimedOut => FaultKind::Lost,
+                kind => kind,
+            };
+            Fault { kind, ..fault }.during("cannot put the program on the host")
+        };
         let found = self.find().await.map_err(during)?;
         let program = match found {
             Found::Program(path) => path,
