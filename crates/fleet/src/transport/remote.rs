@@ -130,10 +130,7 @@ impl<S: Shell> Remote<S> {
                 Fault::new(FaultKind::NoSpace, format!("`{rest}` has no {megabytes} MB free"))
                     .remedy("make room there")
             }
-            ("nowhere", _) => {
-                let cause = "none of /var/lib, /opt, /root, /run lets root write and run programs";
-                Fault::new(FaultKind::Machine, cause).remedy("mount one of them without `noexec`")
-            }
+            ("nowhere", _) => nowhere(),
             _ => not_understood(line),
         };
         Err(fault)
@@ -152,7 +149,7 @@ impl<S: Shell> Remote<S> {
              rm -f {part}\necho damaged",
             self.words(),
             quoted(place),
-            functions(PREPARE),
+            functions(),
         );
         let mut file;
         let mut packed;
@@ -180,6 +177,14 @@ impl<S: Shell> Remote<S> {
         })
     }
 
+    /// Removes a part of the program for the rest of which there is no room: nobody comes back for it.
+    async fn clear(&mut self, place: &str) {
+        let part = quoted(&format!("{place}/{}.part", self.shared.kit.program.sha256));
+        let script = format!("rm -f {part}; rmdir {} 2>/dev/null; :", quoted(place));
+        // If it cannot be removed there is something else to tell.
+        drop(self.ask(script, Stdin::Empty).await);
+    }
+
     /// Keeps a copy of the program that an uninstallation removes: what was done is still to be told.
     async fn keep_program(&mut self) -> Result<(), Fault> {
         let tool = self.shared.kit.distribution.install_root.join("tool/monobloc");
@@ -189,7 +194,7 @@ impl<S: Shell> Remote<S> {
         let script = format!(
             "{}{}\numask 077\nfind_place && cp {} \"$place/monobloc\" && echo \"$place/monobloc\"",
             self.words(),
-            functions(PREPARE),
+            functions(),
             quoted(tool.as_str()),
         );
         let kept = self.ask(script, Stdin::Empty).await?;
@@ -225,7 +230,11 @@ impl<S: Shell> Session for Remote<S> {
         let program = match found {
             Found::Program(path) => path,
             Found::Part { is_packed, bytes, place } => {
-                self.send(&place, is_packed, bytes).await.map_err(during)?
+                let sent = self.send(&place, is_packed, bytes).await;
+                if sent.as_ref().is_err_and(|fault| fault.kind == FaultKind::NoSpace) {
+                    self.clear(&place).await;
+                }
+                sent.map_err(during)?
             }
         };
         self.program = Some(program);
@@ -324,9 +333,9 @@ impl Told<'_> {
     }
 }
 
-/// The part of a script that only says how things are done.
-fn functions(script: &str) -> &str {
-    script.split_once("\numask").map_or(script, |(functions, _)| functions)
+/// The part of [`PREPARE`] that only says how things are done.
+pub(super) fn functions() -> &'static str {
+    PREPARE.split_once("\numask").map_or(PREPARE, |(functions, _)| functions)
 }
 
 async fn pack(path: Utf8PathBuf) -> Result<Packed, Fault> {
@@ -348,10 +357,14 @@ fn unreadable(error: io::Error) -> Fault {
 /// A script of ours that ended as it should not.
 pub(super) fn no_space_or(exit: &Exit, talk: &str, place: &str) -> Fault {
     if talk.contains("No space left") || talk.contains("Disk quota exceeded") {
-        return Fault::new(FaultKind::NoSpace, format!("there is no space at `{place}`"))
-            .remedy("make room there");
+        return no_space(place);
     }
     unexpected(exit, talk)
+}
+
+pub(super) fn no_space(place: &str) -> Fault {
+    Fault::new(FaultKind::NoSpace, format!("there is no space at `{place}`"))
+        .remedy("make room there")
 }
 
 fn unexpected(exit: &Exit, talk: &str) -> Fault {
@@ -364,6 +377,11 @@ fn unexpected(exit: &Exit, talk: &str) -> Fault {
 fn not_understood(line: &str) -> Fault {
     Fault::new(FaultKind::Protocol, format!("the host answered `{line}`, which nobody understands"))
         .remedy("see that logging in there prints nothing and `sh` is a POSIX shell")
+}
+
+pub(super) fn nowhere() -> Fault {
+    let cause = "none of /var/lib, /opt, /root, /run lets root write and run programs";
+    Fault::new(FaultKind::Machine, cause).remedy("mount one of them without `noexec`")
 }
 
 /// What a step that failed is told as.
