@@ -10,6 +10,8 @@ pub mod remote;
 pub mod shell;
 pub mod simulated;
 pub mod ssh;
+#[cfg(test)]
+mod tests;
 
 use std::future::Future;
 
