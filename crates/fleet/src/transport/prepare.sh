@@ -93,7 +93,7 @@ fetch() {
 # Says that the file grows, for who ends what is silent for too long; ends a download that does not.
 watch_it() {
     before=
-    while sleep 20 </dev/null >/dev/null 2>&1; do
+    while sleep 20 >/dev/null 2>&1; do
         now=$(wc -c <"$part" 2>/dev/null)
         [ "$now" != "$before" ] || kill "$fetching" 2>/dev/null
         before=$now

@@ -265,7 +265,8 @@ fn read_config(file: &Utf8Path, folder: &Utf8Path, depth: usize, patterns: &mut 
                 let names = words.map(|word| word.trim_start_matches('!').to_ascii_lowercase());
                 patterns.hosts.extend(names.filter(|name| name != "*"));
             }
-            "match" if rest.trim().eq_ignore_ascii_case("all") => {}
+            // For all names alike; Fedora and its kin have one that is read when all else was.
+            "match" if words.clone().all(is_for_all) => {}
             // What it means depends on the name in other ways.
             "match" | "canonicalizehostname" => patterns.must_ask = true,
             "include" => {
@@ -283,6 +284,11 @@ fn read_config(file: &Utf8Path, folder: &Utf8Path, depth: usize, patterns: &mut 
             _ => {}
         }
     }
+}
+
+/// Whether a condition of `Match` is the same for every name.
+fn is_for_all(word: &str) -> bool {
+    ["all", "final", "canonical"].iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
 /// The files that a path with patterns in its last part means.
@@ -416,6 +422,17 @@ mod tests {
             assert_eq!((db.address, db.port), (format!("db{number}"), 2222));
         }
         assert_eq!(resolver.answers.lock().await.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn what_is_matched_by_all_names_is_asked_about_once() {
+        let config = "Match final all\n  User deploy\nMatch canonical all\n  Port 2222\nMatch all\n  Port 23\n";
+        let (_guard, resolver) = resolver(config);
+        for number in 0..20 {
+            let web = resolver.resolve(&host(&format!("web{number}"))).await.unwrap();
+            assert_eq!((web.address, web.user), (format!("web{number}"), "deploy".to_owned()));
+        }
+        assert_eq!(resolver.answers.lock().await.len(), 1);
     }
 
     #[tokio::test]
