@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::process::Stdio;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -19,7 +20,7 @@ use tokio::task::JoinSet;
 
 use super::ask::{Answers, NewHost};
 use super::known_hosts::{Judgement, Known, fingerprint};
-use super::options::Options;
+use super::options::{Family, Options};
 use super::{HostKeys, Shared, login};
 use crate::fault::{Fault, FaultKind};
 
@@ -279,7 +280,8 @@ where
         ending: Arc::clone(&ending),
     };
     let limit = shared.settings.connect_limit;
-    let stream = within(limit, &shared.answers, async { Ok(Greeted::wait(stream).await) }).await?;
+    let greeted = async { Ok(Greeted::wait(stream).await) };
+    let stream = within(options.timeout.unwrap_or(limit), &shared.answers, greeted).await?;
     let greeting = stream.said.clone();
     let _turn = shared.gate.enter().await;
     let work = async {
@@ -396,7 +398,7 @@ pub(super) async fn dial(options: &Options, limit: Duration) -> Result<TcpStream
     let unreachable = |cause: String| Fault::new(FaultKind::Unreachable, cause);
     let look_up = tokio::net::lookup_host((address, port));
     let found: Vec<SocketAddr> = match tokio::time::timeout(limit, look_up).await {
-        Ok(Ok(found)) => found.collect(),
+        Ok(Ok(found)) => found.filter(|found| options.family.has(found)).collect(),
         Ok(Err(error)) => {
             return Err(unreachable(error.to_string())
                 .during(format!("the name `{address}` is not known"))
@@ -405,13 +407,32 @@ pub(super) async fn dial(options: &Options, limit: Duration) -> Result<TcpStream
         Err(_) => return Err(unreachable(format!("no name server knows `{address}` in time"))),
     };
     if found.is_empty() {
-        return Err(unreachable(format!("the name `{address}` has no address")));
+        let cause = match options.family {
+            Family::Any => format!("`{address}` has no address"),
+            _ => format!("`{address}` has no address of the family that AddressFamily wants"),
+        };
+        return Err(unreachable(cause).remedy("look at the name servers, or name another address"));
     }
     first_open(found, limit).await.map_err(|causes| {
         unreachable(causes.join("; ")).remedy(
             "look whether the host is up, its SSH server runs and a firewall lets us through",
         )
     })
+}
+
+/// What a command reads and writes that leads to a host. The command ends when nobody writes any more.
+pub(super) fn proxied(command: &str) -> Result<impl AsyncRead + AsyncWrite + use<>, Fault> {
+    let not_run =
+        |error: &io::Error| Fault::of(FaultKind::Unreachable, error).remedy("correct ProxyCommand");
+    let mut proxy = tokio::process::Command::new("/bin/sh");
+    proxy.arg("-c").arg(format!("exec {command}"));
+    proxy.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut proxy = proxy.spawn().map_err(|error| not_run(&error))?;
+    let (Some(input), Some(output)) = (proxy.stdin.take(), proxy.stdout.take()) else {
+        return Err(not_run(&io::Error::other("it has no pipes")));
+    };
+    tokio::spawn(async move { proxy.wait().await });
+    Ok(tokio::io::join(output, input))
 }
 
 /// A connection to the first of these addresses that answers. The next one is tried when the one before it

@@ -161,8 +161,16 @@ async fn reach(
     jumps: &[Jump],
 ) -> Result<Arc<Inner>, Fault> {
     let place = connection::place(&options);
-    let limit = shared.settings.connect_limit;
+    let limit = options.timeout.unwrap_or(shared.settings.connect_limit);
     let result = match jumps {
+        [] if let Some(command) = options.proxy.clone() => {
+            let _turn = shared.gate.knock(&options.address).await;
+            match connection::proxied(&command) {
+                Ok(stream) => connection::establish(shared, options, stream, None).await,
+                Err(fault) => Err(fault),
+            }
+            .map_err(|fault| by_proxy(fault, &command))
+        }
         [] => {
             let _turn = shared.gate.knock(&options.address).await;
             match connection::dial(&options, limit).await {
@@ -182,6 +190,17 @@ async fn reach(
         }
     };
     result.map_err(|fault| fault.during(format!("cannot connect to `{place}`")))
+}
+
+/// A fault on the way through a command. One that ends at once has failed: nobody is busy.
+fn by_proxy(fault: Fault, command: &str) -> Fault {
+    let during = format!("through the ProxyCommand `{command}`");
+    match fault.kind {
+        FaultKind::Busy => Fault { kind: FaultKind::Unreachable, ..fault }
+            .during(during)
+            .remedy("run the command and see what it says"),
+        _ => fault.during(during),
+    }
 }
 
 /// A stream to a host that a jump host opens.

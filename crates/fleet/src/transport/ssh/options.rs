@@ -5,6 +5,7 @@
 //! stands in the same `Host` lines.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +45,29 @@ pub(super) struct Options {
     pub(super) hash_names: bool,
     /// Through whom, the first of them first.
     pub(super) jumps: Vec<Jump>,
+    /// Through a command that leads to it.
+    pub(super) proxy: Option<String>,
+    /// How long it may take to reach it, if somebody said.
+    pub(super) timeout: Option<Duration>,
+    pub(super) family: Family,
+}
+
+/// Which addresses of a host are good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    Any,
+    V4,
+    V6,
+}
+
+impl Family {
+    pub(super) fn has(self, address: &SocketAddr) -> bool {
+        match self {
+            Self::Any => true,
+            Self::V4 => address.is_ipv4(),
+            Self::V6 => address.is_ipv6(),
+        }
+    }
 }
 
 /// A host on the way to another.
@@ -355,8 +379,18 @@ fn options(host: &Host, answer: &Answer) -> Result<Options, Fault> {
         Some(socket) if socket != "SSH_AUTH_SOCK" => Some(expand(&socket)),
         _ => std::env::var("SSH_AUTH_SOCK").ok().filter(|path| !path.is_empty()).map(Into::into),
     };
+    let proxy = first("proxycommand").filter(|_| jump.is_none());
+    let proxy = proxy.map(|command| proxy_command(&command, host, &address, &user, port));
+    let timeout = first("connecttimeout").and_then(|seconds| seconds.parse().ok());
     Ok(Options {
         asked: host.address.clone(),
+        proxy: proxy.transpose()?,
+        timeout: timeout.filter(|seconds| *seconds > 0).map(Duration::from_secs),
+        family: match first("addressfamily").as_deref() {
+            Some("inet") => Family::V4,
+            Some("inet6") => Family::V6,
+            _ => Family::Any,
+        },
         alias: first("hostkeyalias"),
         certificates: paths("certificatefile").unwrap_or_default(),
         // A key that somebody names is the one to be used.
@@ -370,6 +404,22 @@ fn options(host: &Host, answer: &Answer) -> Result<Options, Fault> {
         port,
         user,
     })
+}
+
+/// The command that leads to a host, for a shell: no name may mean more to it than a name.
+fn proxy_command(
+    command: &str,
+    host: &Host,
+    address: &str,
+    user: &str,
+    port: u16,
+) -> Result<String, Fault> {
+    if is_name(user) && is_name(address) {
+        let command = command.replace("%n", &host.address);
+        return Ok(expand_tokens(&command, address, user, port).into_string());
+    }
+    let cause = format!("`{user}` at `{address}` cannot be part of a ProxyCommand");
+    Err(Fault::new(FaultKind::Unreachable, cause).remedy("correct the user and the address"))
 }
 
 /// Puts values in the place of what `ssh` lets people write in paths.
