@@ -26,6 +26,8 @@ pub(crate) struct FleetProgress {
     is_silent: bool,
     is_verbose: bool,
     seen: Mutex<Seen>,
+    /// What happened while somebody was asked; none: nobody is.
+    meanwhile: Mutex<Option<Vec<Event>>>,
 }
 
 /// What was seen so far.
@@ -56,6 +58,7 @@ impl FleetProgress {
             is_silent: output.is_json(),
             is_verbose: verbose,
             seen: Mutex::default(),
+            meanwhile: Mutex::default(),
         }
     }
 
@@ -64,8 +67,29 @@ impl FleetProgress {
         self.bar.finish_and_clear();
     }
 
-    /// Something happened.
+    /// Something happened. While somebody is asked it is shown later: the run goes on without waiting, and
+    /// nothing is drawn over the question.
     pub(crate) fn event(&self, event: &Event) {
+        match &mut *self.meanwhile() {
+            Some(meanwhile) => meanwhile.push(event.clone()),
+            None => self.show(event),
+        }
+    }
+
+    /// Asks somebody, with nothing else on the screen.
+    pub(crate) fn while_asking<T>(&self, ask: impl FnOnce() -> T) -> T {
+        *self.meanwhile() = Some(Vec::new());
+        let answer = self.bar.suspend(ask);
+        let mut meanwhile = self.meanwhile();
+        meanwhile.take().unwrap_or_default().iter().for_each(|event| self.show(event));
+        answer
+    }
+
+    fn meanwhile(&self) -> std::sync::MutexGuard<'_, Option<Vec<Event>>> {
+        self.meanwhile.lock().expect("rendering does not panic")
+    }
+
+    fn show(&self, event: &Event) {
         match &event.what {
             What::Began { run, operation, hosts } => {
                 self.say(&format!("{operation} of {}, run {run}", plural(*hosts, "host")));
@@ -257,4 +281,37 @@ pub(crate) fn counted(counts: &Counts) -> String {
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     told.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn what_happens_while_somebody_is_asked_keeps_nobody_waiting_and_is_shown_afterwards() {
+        let progress = FleetProgress {
+            bar: ProgressBar::hidden(),
+            is_few: false,
+            is_silent: true,
+            is_verbose: false,
+            seen: Mutex::default(),
+            meanwhile: Mutex::default(),
+        };
+        let done = |host: &str| {
+            let what = What::Host { host: host.to_owned(), state: HostState::Done };
+            progress.event(&Event { number: None, at: Timestamp::UNIX_EPOCH, what });
+        };
+        done("a1");
+        assert_eq!(progress.bar.position(), 1);
+        let answer = progress.while_asking(|| {
+            // By another one, as in a run; it would wait for the answer if it drew anything.
+            std::thread::scope(|scope| {
+                scope.spawn(|| done("a2"));
+            });
+            progress.bar.position()
+        });
+        assert_eq!((answer, progress.bar.position()), (1, 2));
+    }
 }

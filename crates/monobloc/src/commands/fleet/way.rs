@@ -100,7 +100,7 @@ impl WayArgs {
         output: &Output,
     ) -> Result<Finished, Failure> {
         let mut kit = opened.kit(self.push)?;
-        let progress = FleetProgress::new(context, output, run.spec(), self.verbose);
+        let progress = Arc::new(FleetProgress::new(context, output, run.spec(), self.verbose));
         let mut watch = |event: &fleet::event::Event| progress.event(event);
         let finished = if let Some(folders) = &self.folders {
             if let Some(supply) = &mut kit.bundle {
@@ -110,7 +110,7 @@ impl WayArgs {
                 Local::new(context.absolute(folders)?, context.program()?, Shared::new(kit));
             run.go_until(Arc::new(hosts), &context.cancel, &mut watch)
         } else {
-            let ssh = Ssh::new(self.settings(context, run.spec()));
+            let ssh = Ssh::new(self.settings(context, run.spec(), &progress));
             let hosts = OverSsh::new(ssh, Shared::new(kit));
             run.go_until(Arc::new(hosts), &context.cancel, &mut watch)
         };
@@ -118,7 +118,12 @@ impl WayArgs {
         Ok(finished?)
     }
 
-    fn settings(&self, context: &Context, spec: &RunSpec) -> Settings {
+    fn settings(
+        &self,
+        context: &Context,
+        spec: &RunSpec,
+        progress: &Arc<FleetProgress>,
+    ) -> Settings {
         let host_keys = match (self.accept_new, context.interactive) {
             (true, _) => HostKeys::AcceptNew,
             (false, true) => HostKeys::Ask,
@@ -131,6 +136,7 @@ impl WayArgs {
             sudo_password: known(SUDO_PASSWORD),
             passphrase: known(PASSPHRASE),
             speaking: Mutex::new(()),
+            progress: Arc::clone(progress),
         };
         Settings {
             config: self.ssh_config.clone(),
@@ -199,6 +205,7 @@ struct Person {
     sudo_password: Option<String>,
     passphrase: Option<String>,
     speaking: Mutex<()>,
+    progress: Arc<FleetProgress>,
 }
 
 impl Ask for Person {
@@ -221,8 +228,8 @@ impl Ask for Person {
             return None;
         }
         let _one_at_a_time = self.speaking.lock().ok()?;
-        let typed =
-            rpassword::prompt_password(format!("{}: ", crate::render::plain(&prompt))).ok()?;
+        let prompt = format!("{}: ", crate::render::plain(&prompt));
+        let typed = self.progress.while_asking(|| rpassword::prompt_password(prompt)).ok()?;
         Some(Secret::new(typed)).filter(|secret| !secret.reveal().is_empty())
     }
 
@@ -233,6 +240,8 @@ impl Ask for Person {
              is it the right one? write `yes` to remember it: "
         );
         let Ok(_one_at_a_time) = self.speaking.lock() else { return false };
-        self.is_there && crate::render::ask(&question).is_some_and(|answer| answer.trim() == "yes")
+        let ask = || crate::render::ask(&question);
+        self.is_there
+            && self.progress.while_asking(ask).is_some_and(|answer| answer.trim() == "yes")
     }
 }
