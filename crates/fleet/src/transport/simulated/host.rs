@@ -387,7 +387,7 @@ impl Model {
 
     fn plan(&self, wanted: &Wanted) -> Report {
         if wanted.upgrade && self.live.is_none() {
-            return self.failed("nothing-live", "nothing is live that could be upgraded", false);
+            return self.failed("not_installed", "nothing is live that could be upgraded", false);
         }
         let changes = self.bundle() != Some(wanted.bundle);
         Report::Plan(Box::new(PlanSummary {
@@ -403,9 +403,9 @@ impl Model {
     fn stage(&mut self, wanted: &Wanted, working: &Working) -> Report {
         match self.mishap {
             Some(Mishap::FullDisk) => {
-                self.failed("no-space", "no space for 100 MB where packages lie", false)
+                self.failed("no_space", "no space for 100 MB where packages lie", false)
             }
-            Some(Mishap::HungStage) => self.failed("timed-out", "it took too long", false),
+            Some(Mishap::HungStage) => self.failed("timed_out", "it took too long", false),
             _ => {
                 let changed = self.staged.insert(wanted.bundle);
                 self.staged_at = Some(working.ends);
@@ -425,7 +425,7 @@ impl Model {
             return Report::Done(Done { before, live: before, ..Done::default() });
         }
         if self.mishap == Some(Mishap::FailingCheck) {
-            return self.failed("checks", "a check of what was new failed", true);
+            return self.failed("check_failed", "a check of what was new failed", true);
         }
         self.had(wanted.bundle);
         Report::Done(Done { changed: true, before, live: self.live, ..Done::default() })
@@ -440,13 +440,13 @@ impl Model {
                 Report::Done(Done { before, live: before, ..Done::default() })
             }
             _ if expected.is_some() && expected != before => {
-                self.failed("unexpected", "something else is live than was expected", false)
+                self.failed("other_generation", "something else is live than was expected", false)
             }
             Some(to) if self.generations.contains_key(&to) => {
                 self.live = Some(to);
                 Report::Done(Done { changed: true, before, live: self.live, ..Done::default() })
             }
-            _ => self.failed("no-generation", "there is no such generation", false),
+            _ => self.failed("no_generation", "there is no such generation", false),
         }
     }
 
