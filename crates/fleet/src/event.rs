@@ -196,6 +196,10 @@ pub struct Counts {
     pub in_doubt: usize,
     /// It was never their turn.
     pub skipped: usize,
+    /// They switched, and nobody found the cluster well since: in a run that is over, their wave failed, and
+    /// there was nothing to go back to.
+    #[serde(default)]
+    pub switched: usize,
     /// They are not at an end.
     pub open: usize,
 }
@@ -211,12 +215,11 @@ impl Counts {
             HostState::Unreachable(_) => &mut self.unreachable,
             HostState::InDoubt(_) => &mut self.in_doubt,
             HostState::Skipped => &mut self.skipped,
+            HostState::Switched => &mut self.switched,
             HostState::Pending
             | HostState::Asking
             | HostState::Staging
             | HostState::Switching
-            // Its wave failed, and there is nothing to go back to: it was the first one.
-            | HostState::Switched
             | HostState::Undoing => &mut self.open,
         } += 1;
     }

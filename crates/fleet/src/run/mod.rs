@@ -30,7 +30,7 @@ pub use spec::{
 pub use state::{HostState, Trouble};
 pub use wave::{Fact, Gate, Wave, WaveKind, partition, preview};
 
-use crate::event::What;
+use crate::event::{Event, What};
 use crate::journal::{Journal, JournalError};
 
 /// A run that can go on.
@@ -171,6 +171,14 @@ impl Run {
     /// What it is to do.
     pub fn spec(&self) -> &RunSpec {
         self.machine.spec()
+    }
+
+    /// What happened before it was interrupted or paused.
+    pub fn past(&self) -> Result<Vec<Event>, JournalError> {
+        if self.event == 0 {
+            return Ok(Vec::new());
+        }
+        self.journal.events(&self.spec().id, 0)
     }
 }
 

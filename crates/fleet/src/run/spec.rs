@@ -468,6 +468,26 @@ impl RunSpec {
         self
     }
 
+    /// Leaves out all other hosts, and what was theirs to do.
+    pub fn keep(&mut self, is_kept: impl Fn(&Target) -> bool) {
+        let mut places = Vec::with_capacity(self.hosts.len());
+        let mut next = 0;
+        for target in &self.hosts {
+            places.push(is_kept(target).then_some(next));
+            next += usize::from(is_kept(target));
+        }
+        self.hosts.retain(is_kept);
+        for phase in &mut self.phases {
+            if let Work::Own(own) = &mut phase.work {
+                let moved = |(host, request)| {
+                    let place = places.get(host).copied().flatten();
+                    place.map(|place| (place, request))
+                };
+                *own = std::mem::take(own).into_iter().filter_map(moved).collect();
+            }
+        }
+    }
+
     /// How many hosts something is done to.
     pub fn worked_on(&self) -> usize {
         self.hosts.iter().filter(|target| target.group != Group::Witness).count()

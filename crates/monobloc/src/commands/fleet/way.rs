@@ -56,6 +56,14 @@ pub(crate) struct WayArgs {
     #[arg(long, value_name = "SECONDS")]
     step_limit: Option<u64>,
 
+    /// How long a host may take to let us in, in seconds [default: 20]
+    #[arg(long, value_name = "SECONDS")]
+    connect_limit: Option<u64>,
+
+    /// How long the cluster may take to be well before and after a wave, in seconds [default: 300]
+    #[arg(long, value_name = "SECONDS")]
+    gate_limit: Option<u64>,
+
     /// Show what hosts say
     #[arg(short, long)]
     verbose: bool,
@@ -73,6 +81,13 @@ impl WayArgs {
         spec.limits.parallel = self.parallel.max(1);
         if let Some(seconds) = self.step_limit {
             (spec.limits.stage, spec.limits.switch) = (seconds, seconds);
+        }
+        if let Some(seconds) = self.connect_limit {
+            spec.limits.connect = seconds.max(1);
+        }
+        if let Some(seconds) = self.gate_limit {
+            let every = seconds.div_ceil(spec.limits.gate_every.max(1));
+            spec.limits.gate_tries = u32::try_from(every).unwrap_or(u32::MAX).max(1);
         }
         spec
     }
@@ -101,6 +116,7 @@ impl WayArgs {
     ) -> Result<Finished, Failure> {
         let mut kit = opened.kit(self.push)?;
         let progress = FleetProgress::new(context, output, run.spec(), self.verbose);
+        progress.catch_up(&run.past()?);
         let mut watch = |event: &fleet::event::Event| progress.event(event);
         let finished = if let Some(folders) = &self.folders {
             if let Some(supply) = &mut kit.bundle {
@@ -137,7 +153,7 @@ impl WayArgs {
             known_hosts: self.known_hosts.clone(),
             host_keys,
             ask: Arc::new(ask),
-            connect_limit: Duration::from_secs(20),
+            connect_limit: Duration::from_secs(self.connect_limit.unwrap_or(20).max(1)),
             ..Settings::default()
         }
     }
