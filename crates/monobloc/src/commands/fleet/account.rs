@@ -1,6 +1,6 @@
 //! What became of a run: failures by cause, then everybody in sum.
 
-use fleet::journal::{Cause, HostRow, Journal};
+use fleet::journal::{Cause, HostRow, Journal, Stop};
 use fleet::run::{End, Finished, RunId};
 use serde_json::{Value, json};
 
@@ -17,17 +17,20 @@ pub(super) fn tell(
 ) -> Result<Outcome, Failure> {
     let Finished { end, counts, journal } = finished;
     let failures = journal.failures(run)?;
+    let stop = journal.stop(run)?.filter(|_| matches!(end, End::Stopped(_)));
     if output.is_json() {
         output.json(&json!({
             "schema": format!("monobloc.{operation}/1"),
             "run": run,
             "end": end_name(end),
             "stopped": match end { End::Stopped(why) => Some(stopped(why)), _ => None },
+            "evidence": stop.map(|stop| stop.evidence).unwrap_or_default(),
             "counts": counts,
             "hosts": hosts(journal, run)?,
             "failures": failures,
         }))?;
     } else {
+        evidence(stop.as_ref(), output)?;
         causes(&failures, output)?;
         let counted = counted(counts);
         output.line(&match end {
@@ -48,12 +51,37 @@ pub(super) fn tell(
     Ok(if is_well { Outcome::Done } else { Outcome::Failed })
 }
 
+/// What masters found that stopped a run.
+pub(super) fn evidence(stop: Option<&Stop>, output: &Output) -> Result<(), Failure> {
+    let Some(Stop { why, evidence }) = stop.filter(|stop| !stop.evidence.is_empty()) else {
+        return Ok(());
+    };
+    output.line(&format!("{}:", stopped(why)))?;
+    for seen in evidence {
+        output.line(&format!("    {}: {}", seen.host, plain(&seen.cause)))?;
+        for fix in seen.findings.iter().filter_map(|found| found.fix.as_ref()) {
+            output.line(&format!("        {}", plain(fix)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a run that only looks saw all; says so if it did not.
+pub(super) fn is_whole(finished: &Finished, output: &Output) -> bool {
+    let is_whole = finished.end == End::Done;
+    if !is_whole && !output.is_json() {
+        output.warning("it was interrupted: not every host was asked");
+    }
+    is_whole
+}
+
 /// Failures, the one with the most hosts first.
 pub(super) fn causes(failures: &[Cause], output: &Output) -> Result<(), Failure> {
     for Cause { during, kind, causes, findings, log, remedy, hosts, .. } in failures {
         output.line(&format!(
-            "{}: {during}: {kind}: {}",
+            "{}: {during}: {}: {}",
             some(hosts),
+            kind.replace('_', " "),
             plain(&causes.join(": "))
         ))?;
         for finding in findings {

@@ -145,8 +145,9 @@ impl Install<'_> {
             spec.hosts.push(target(host, Some(at)));
         }
         // Masters that are left alone are asked how the cluster is.
+        let chosen = opened.chosen.by_name();
         let others = opened.inventory.hosts.iter();
-        for host in others.filter(|host| opened.chosen.host(&host.name).is_none()) {
+        for host in others.filter(|host| !chosen.contains_key(host.name.as_str())) {
             let target = target(host, None);
             if target.group == Group::Master {
                 spec.hosts.push(fleet::run::Target { group: Group::Witness, ..target });

@@ -11,7 +11,7 @@ use super::way::{new_id, target};
 use super::{ClusterArgs, WayArgs, account, runs};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::render::{Output, plain};
+use crate::render::{Output, plain, plural};
 
 /// Look at whether hosts can become what was configured
 #[derive(Debug, clap::Args)]
@@ -131,13 +131,13 @@ pub(crate) fn status(
     output: &Output,
 ) -> Result<Outcome, Failure> {
     let StatusArgs { cluster, run, runs, way } = arguments;
-    let opened = cluster.open()?;
     if *runs {
-        return runs::list(&opened, output);
+        return runs::list(&cluster.place.configured()?, output);
     }
     if let Some(run) = run {
-        return runs::show(&opened, run.as_ref(), output);
+        return runs::show(&cluster.place.configured()?, run.as_ref(), output);
     }
+    let opened = cluster.open()?;
     let spec = asking(&opened, Operation::Status)?.asking(Task::Request(Request::Status));
     let id = spec.id.clone();
     let finished = way.execute(context, &opened, spec, output)?;
@@ -159,19 +159,37 @@ pub(crate) fn status(
             "schema": "monobloc.status/1",
             "bundle": opened.cluster.latest.bundle,
             "version": opened.cluster.bundle.distribution.version,
+            "end": account::end_name(&finished.end),
             "hosts": hosts,
             "failures": finished.journal.failures(&id)?,
         }))?;
     } else {
+        let mut counts = std::collections::BTreeMap::<String, usize>::new();
         for (host, status) in opened.chosen.hosts.iter().zip(&statuses) {
             output.line(&line(host, status.as_ref(), &opened))?;
+            *counts.entry(version(status.as_ref())).or_default() += 1;
         }
+        let counts: Vec<_> = counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        output.line(&format!("{}: {}", plural(statuses.len(), "host"), counts.join(", ")))?;
         account::causes(&finished.journal.failures(&id)?, output)?;
     }
     let is_well = |status: &Option<Status>| {
         status.as_ref().is_some_and(|status| status.failed_units.is_empty())
     };
-    Ok(if statuses.iter().all(is_well) { Outcome::Done } else { Outcome::Failed })
+    let is_whole = account::is_whole(&finished, output);
+    Ok(if is_whole && statuses.iter().all(is_well) { Outcome::Done } else { Outcome::Failed })
+}
+
+/// What a host has, for the sum.
+fn version(status: Option<&Status>) -> String {
+    match status {
+        None => "not reached".to_owned(),
+        Some(status) if status.live.is_none() => "with nothing installed".to_owned(),
+        Some(status) => {
+            let version = status.distribution_version.as_deref().unwrap_or("something unknown");
+            format!("with {version}")
+        }
+    }
 }
 
 /// A host in one line.

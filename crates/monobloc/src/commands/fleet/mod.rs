@@ -9,8 +9,9 @@ pub(crate) mod look;
 pub(crate) mod plan;
 pub(crate) mod runs;
 pub(crate) mod simulate;
+mod summary;
 pub(crate) mod undo;
 mod way;
 
-pub(crate) use cluster::ClusterArgs;
+pub(crate) use cluster::{ClusterArgs, ConfigArgs};
 pub(crate) use way::WayArgs;

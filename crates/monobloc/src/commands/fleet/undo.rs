@@ -65,7 +65,7 @@ pub(crate) fn rollback(
     arguments: &RollbackArgs,
     output: &Output,
 ) -> Result<Outcome, Failure> {
-    let opened = arguments.cluster.open()?;
+    let opened = arguments.cluster.open_as_configured()?;
     let journal = WayArgs::journal(&opened)?;
     let run = if let Some(run) = &arguments.run {
         run.clone()
@@ -81,11 +81,13 @@ pub(crate) fn rollback(
     spec.budget = arguments.max_failures;
     // Hosts may have other addresses by now; and not all of them may be meant.
     if !opened.is_all {
-        spec.hosts.retain(|target| opened.chosen.host(&target.host.name).is_some());
+        let chosen = opened.chosen.by_name();
+        spec.hosts.retain(|target| chosen.contains_key(target.host.name.as_str()));
     }
+    let known = opened.inventory.by_name();
     for target in &mut spec.hosts {
-        if let Some(host) = opened.inventory.host(&target.host.name) {
-            target.host = host.clone();
+        if let Some(host) = known.get(target.host.name.as_str()) {
+            target.host = (*host).clone();
         }
     }
     if spec.worked_on() == 0 {
