@@ -205,9 +205,10 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts one more.
-    pub fn add(&mut self, state: &HostState) {
+    /// Counts one more. In a run that is going on, who has answered or staged is not through with it.
+    pub fn add(&mut self, state: &HostState, is_going_on: bool) {
         *match state {
+            state if is_going_on && state.can_go_on() => &mut self.open,
             HostState::Done | HostState::Answered | HostState::Staged => &mut self.done,
             HostState::Unchanged => &mut self.unchanged,
             HostState::RolledBack => &mut self.rolled_back,

@@ -4,10 +4,10 @@ use host::wire::Report;
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension as _, Row, params};
 
-use super::write::number;
+use super::write::{number, role_of};
 use super::{Journal, JournalError};
-use crate::event::{Event, Evidence, What};
-use crate::run::{HostState, Outcome, RunId, RunSpec, Stopped};
+use crate::event::{Counts, Event, Evidence, What};
+use crate::run::{Group, HostState, Outcome, RunId, RunSpec, Stopped};
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -242,6 +242,17 @@ impl Journal {
             let rows = query.query_map([run, after], |row| from_json(row, 0))?;
             rows.collect()
         })
+    }
+
+    /// How many hosts of a run are in which state.
+    pub fn counts(&self, run: &RunRow) -> Result<Counts, JournalError> {
+        let is_going_on = run.outcome.is_none() && self.spec(&run.id)?.has_waves();
+        let mut counts = Counts::default();
+        let hosts = self.hosts(&run.id)?.into_iter();
+        hosts
+            .filter(|host| host.role != role_of(Group::Witness))
+            .for_each(|host| counts.add(&host.state, is_going_on));
+        Ok(counts)
     }
 
     /// How it is with a run that has no end yet.

@@ -488,6 +488,11 @@ impl RunSpec {
         }
     }
 
+    /// Whether it changes what is live.
+    pub fn has_waves(&self) -> bool {
+        self.phases.iter().any(|phase| matches!(phase.work, Work::Waves(_)))
+    }
+
     /// How many hosts something is done to.
     pub fn worked_on(&self) -> usize {
         self.hosts.iter().filter(|target| target.group != Group::Witness).count()

@@ -114,8 +114,8 @@ impl Crowd {
         at
     }
 
-    /// Something happened.
-    pub(super) fn event(&mut self, what: &What) {
+    /// Something happened; whether that is news.
+    pub(super) fn event(&mut self, what: &What) -> bool {
         match what {
             What::Phase { phase, hosts, .. } => {
                 self.kind = self.phases.get(*phase).copied().unwrap_or_default();
@@ -130,10 +130,10 @@ impl Crowd {
                 self.put(host, AT_WORK, false);
             }
             What::Host { host, state } => {
-                self.put(host, place_of(state), self.kind != Kind::CleanUp);
+                return self.put(host, place_of(state), self.kind != Kind::CleanUp);
             }
             What::Progress { host, done_bytes, total_bytes } => {
-                let Some(at) = self.by_name.get(host) else { return };
+                let Some(at) = self.by_name.get(host) else { return false };
                 let moved = (*done_bytes, *total_bytes);
                 let before = std::mem::replace(&mut self.hosts[*at].moved, moved);
                 self.moved.0 = self.moved.0 - before.0 + moved.0;
@@ -141,12 +141,15 @@ impl Crowd {
             }
             _ => {}
         }
+        true
     }
 
-    fn put(&mut self, host: &str, place: usize, is_through: bool) {
-        let Some(at) = self.by_name.get(host) else { return };
+    /// Puts a host where it is now; whether it was elsewhere.
+    fn put(&mut self, host: &str, place: usize, is_through: bool) -> bool {
+        let Some(at) = self.by_name.get(host) else { return false };
         let host = &mut self.hosts[*at];
-        let Some(group) = host.group else { return };
+        let Some(group) = host.group else { return false };
+        let is_elsewhere = host.place != place;
         self.groups[group].places[host.place] -= 1;
         self.groups[group].places[place] += 1;
         host.place = place;
@@ -155,6 +158,7 @@ impl Crowd {
             (true, false) => self.through -= 1,
             _ => {}
         }
+        is_elsewhere
     }
 
     /// How many hosts are through with the phase, and how many take part; none: nobody knows.

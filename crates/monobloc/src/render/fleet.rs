@@ -102,8 +102,10 @@ impl FleetProgress {
         if self.is_silent {
             return;
         }
-        self.seen().crowd.event(&event.what);
-        self.tell(&event.what);
+        let is_news = self.seen().crowd.event(&event.what);
+        if is_news {
+            self.tell(&event.what);
+        }
         self.draw();
     }
 
@@ -126,8 +128,10 @@ impl FleetProgress {
             }
             What::WaveEnded { wave, well: false } => self.warn(&format!("wave {wave} failed")),
             What::Gate { wave, well, attempt, evidence, .. } if !well => {
-                let found: Vec<String> =
+                let mut found: Vec<String> =
                     evidence.iter().map(|seen| format!("{}: {}", seen.host, seen.cause)).collect();
+                // In which order they answered says nothing.
+                found.sort();
                 self.gate(*wave, *attempt, &found);
             }
             What::Undoing { wave, hosts } => {

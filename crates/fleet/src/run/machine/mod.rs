@@ -229,9 +229,10 @@ impl Machine {
 
     pub(in crate::run) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
+        let is_going_on = !self.is_ended() && self.spec.has_waves();
         let all = self.spec.hosts.iter().zip(&self.hosts);
         all.filter(|(target, _)| target.group != Group::Witness)
-            .for_each(|(_, entry)| counts.add(&entry.state));
+            .for_each(|(_, entry)| counts.add(&entry.state, is_going_on));
         counts
     }
 
@@ -408,8 +409,7 @@ impl Machine {
 
     fn end(&mut self, out: &mut Effects) {
         self.at = At::Ended;
-        let has_waves = self.spec.phases.iter().any(|phase| matches!(phase.work, Work::Waves(_)));
-        if has_waves || self.stopped.is_some() {
+        if self.spec.has_waves() || self.stopped.is_some() {
             for host in 0..self.hosts.len() {
                 let is_witness = self.spec.hosts[host].group == Group::Witness;
                 if !is_witness && self.hosts[host].state.can_go_on() {

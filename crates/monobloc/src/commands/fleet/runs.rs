@@ -1,7 +1,6 @@
 //! `monobloc resume`, `monobloc logs`, and what runs did.
 
 use camino::Utf8PathBuf;
-use fleet::event::Counts;
 use fleet::journal::{HostRow, Journal, RunRow, Standing};
 use fleet::run::{Run, RunId};
 use jiff::Timestamp;
@@ -263,17 +262,13 @@ pub(super) fn show(
     let outcome = how_it_is(&journal, &run)?;
     let why = stop.as_ref().map(|stop| format!(": {}", stopped(&stop.why))).unwrap_or_default();
     output.line(&format!("{} {}, {outcome}{why}", run.operation, run.id))?;
-    let mut counts = Counts::default();
     for host in journal.hosts(&run.id)? {
-        if host.role != "witness" {
-            counts.add(&host.state);
-        }
         let doing = host.doing.map(|doing| format!(", {doing}")).unwrap_or_default();
         output.line(&format!("  {:16} {}{doing}", host.name, words(&host.state)))?;
     }
     account::evidence(stop.as_ref(), output)?;
     account::causes(&failures, output)?;
-    output.line(&counted(&counts))?;
+    output.line(&counted(&journal.counts(&run)?))?;
     Ok(Outcome::Done)
 }
 
