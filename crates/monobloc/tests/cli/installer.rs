@@ -151,11 +151,10 @@ fn the_installer_says_its_variant_and_version() {
 }
 
 #[test]
-fn the_installer_does_one_thing_at_a_time() {
+fn the_installer_tells_of_all_its_flags() {
     let env = TestEnv::new();
-    fs_err::create_dir(env.path("packages")).unwrap();
-    let run = |arguments: &[&str]| show(&mut installer(&env, "dcos_generate_config.sh", arguments));
-    assert_snapshot!(run(&["--help"]), @"
+    let mut help = installer(&env, "dcos_generate_config.sh", &["--help"]);
+    assert_snapshot!(show(&mut help), @"
     exit: 0
     --- stdout
     Make a cluster's configuration from `genconf/config.yaml`
@@ -205,6 +204,13 @@ fn the_installer_does_one_thing_at_a_time() {
               Print help
     --- stderr
     ");
+}
+
+#[test]
+fn the_installer_does_one_thing_at_a_time() {
+    let env = TestEnv::new();
+    fs_err::create_dir(env.path("packages")).unwrap();
+    let run = |arguments: &[&str]| show(&mut installer(&env, "dcos_generate_config.sh", arguments));
     assert_snapshot!(run(&["--genconf", "--validate-config"]), @"
     exit: 2
     --- stdout
