@@ -29,7 +29,6 @@ const CLEANING: &str = "{msg}\n  {prefix:14} {len} hosts";
 #[derive(Debug)]
 pub(crate) struct FleetProgress {
     bar: ProgressBar,
-    is_watched: bool,
     is_few: bool,
     is_silent: bool,
     is_verbose: bool,
@@ -63,7 +62,6 @@ impl FleetProgress {
         }
         Self {
             bar,
-            is_watched: interactive,
             is_few: hosts <= FEW,
             is_silent: output.is_json(),
             is_verbose: verbose,
@@ -198,7 +196,7 @@ impl FleetProgress {
 
     /// How far thousands of hosts are, for those who keep lines.
     fn tenths(&self) {
-        if self.is_watched || self.is_few {
+        if self.is_watched() || self.is_few {
             return;
         }
         let mut seen = self.seen();
@@ -214,7 +212,7 @@ impl FleetProgress {
 
     fn draw(&self) {
         let mut seen = self.seen();
-        if !self.is_watched || seen.drawn.elapsed() < REDRAW {
+        if !self.is_watched() || seen.drawn.elapsed() < REDRAW {
             return;
         }
         seen.drawn = Instant::now();
@@ -233,6 +231,11 @@ impl FleetProgress {
             let found: Vec<String> = found.iter().map(|found| plain(found)).collect();
             self.say(&format!("wave {wave}: waiting for the cluster: {}", found.join("; ")));
         }
+    }
+
+    /// Whether lines change before somebody's eyes.
+    fn is_watched(&self) -> bool {
+        !self.bar.is_hidden()
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {

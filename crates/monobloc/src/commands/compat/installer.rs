@@ -21,6 +21,7 @@ const NAME: &str = "dcos_generate_config";
 /// Make a cluster's configuration from `genconf/config.yaml`
 #[derive(Debug, clap::Parser)]
 #[command(name = "dcos_generate_config.sh", disable_version_flag = true, max_term_width = 100)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct InstallerArgs {
     #[command(flatten)]
     action: Action,
