@@ -151,6 +151,11 @@ impl Downloader {
         Self { plain, encrypted, settings }
     }
 
+    /// The same that never goes through a proxy: for servers that are near.
+    pub fn direct(settings: Settings) -> Self {
+        Self { plain: agent(&settings, None), encrypted: agent(&settings, None), settings }
+    }
+
     /// Gets `url` to `target`. On any error nothing is at `target` that was not there before.
     ///
     /// Bytes that an earlier call left in `TARGET.part` are used again if somebody will tell whether

@@ -81,6 +81,17 @@ pub enum What {
         /// What they found that is not well.
         evidence: Vec<Evidence>,
     },
+    /// Something was done to the cluster for a host that comes or goes.
+    Acted {
+        /// The name of the host.
+        host: String,
+        /// The name of the one that did it.
+        on: String,
+        /// What.
+        action: String,
+        /// What it said last.
+        output: String,
+    },
     /// Hosts of a wave go back.
     Undoing {
         /// The number of the wave, from 1.
@@ -101,7 +112,8 @@ pub enum What {
         #[serde(flatten)]
         state: HostState,
     },
-    /// Something that changes no state failed: an ask of a gate, or cleaning up.
+    /// Something that changes no state failed: an ask of a gate, getting something from another host, or
+    /// cleaning up.
     Aside {
         /// The name of the host.
         host: String,
@@ -109,6 +121,16 @@ pub enum What {
         during: String,
         /// Why it failed.
         cause: String,
+    },
+    /// A host has the packages that it lacked, which came from here or from another host.
+    Supplied {
+        /// The name of the host.
+        host: String,
+        /// The name of the host that it got them from; none: they were sent from here.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<String>,
+        /// Their bytes.
+        bytes: u64,
     },
     /// Somebody must say go on.
     Paused {
@@ -196,14 +218,19 @@ pub struct Counts {
     pub in_doubt: usize,
     /// It was never their turn.
     pub skipped: usize,
+    /// They switched, and nobody found the cluster well since: in a run that is over, their wave failed, and
+    /// there was nothing to go back to.
+    #[serde(default)]
+    pub switched: usize,
     /// They are not at an end.
     pub open: usize,
 }
 
 impl Counts {
-    /// Counts one more.
-    pub fn add(&mut self, state: &HostState) {
+    /// Counts one more. In a run that is going on, who has answered or staged is not through with it.
+    pub fn add(&mut self, state: &HostState, is_going_on: bool) {
         *match state {
+            state if is_going_on && state.can_go_on() => &mut self.open,
             HostState::Done | HostState::Answered | HostState::Staged => &mut self.done,
             HostState::Unchanged => &mut self.unchanged,
             HostState::RolledBack => &mut self.rolled_back,
@@ -211,12 +238,11 @@ impl Counts {
             HostState::Unreachable(_) => &mut self.unreachable,
             HostState::InDoubt(_) => &mut self.in_doubt,
             HostState::Skipped => &mut self.skipped,
+            HostState::Switched => &mut self.switched,
             HostState::Pending
             | HostState::Asking
             | HostState::Staging
             | HostState::Switching
-            // Its wave failed, and there is nothing to go back to: it was the first one.
-            | HostState::Switched
             | HostState::Undoing => &mut self.open,
         } += 1;
     }

@@ -4,6 +4,7 @@
 //! This crate knows of a host only what [`host::wire`] says: orders and reports. How a host does its
 //! work is the host's business, and so is what words people read: here are values, events and errors.
 
+pub mod across;
 mod chance;
 pub mod event;
 pub mod fault;

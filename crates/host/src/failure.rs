@@ -34,7 +34,7 @@ fn is_full(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// A word, unless there was no room, which is the reason for whatever else is said.
-fn unless_full(error: &(dyn Error + 'static), word: &'static str) -> &'static str {
+pub(crate) fn unless_full(error: &(dyn Error + 'static), word: &'static str) -> &'static str {
     if is_full(error) { "no_space" } else { word }
 }
 

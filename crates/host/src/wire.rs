@@ -17,8 +17,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::history;
 
-/// The version of what this program says.
-pub const VERSION: u32 = 1;
+/// The version of what this program says. Since 2 there is [`Request::Relay`].
+pub const VERSION: u32 = 2;
 
 /// The longest id of a step.
 const STEP_ID_MAX: usize = 100;
@@ -101,6 +101,8 @@ pub enum Request {
     Preflight(Wanted),
     /// Get, verify and unpack everything, and make nothing live.
     Stage(Wanted),
+    /// Get packages from a host that has them, if there are any to get, and hand them to others.
+    Relay(Relay),
     /// Make it live, and keep it if its checks pass.
     Install(Wanted),
     /// Run the checks of what is live.
@@ -145,13 +147,18 @@ pub enum Request {
         /// Where to connect to.
         addresses: Vec<SocketAddr>,
     },
-    /// Listen on those of these ports that nobody listens on, so that others can try to reach them. The
-    /// host says [`Said::Ready`] when it does, and ends by itself.
+    /// Listen on those of these ports that nobody listens on, so that others can try to reach them. When
+    /// it is answered somebody does, apart from the connection, and ends by himself.
     Listen {
         /// The ports.
         ports: BTreeSet<u16>,
         /// For how long.
         seconds: u64,
+    },
+    /// Listen no more for a run. [`Done::changed`]: somebody did until now.
+    Unlisten {
+        /// The run, or `*` for all of them.
+        run: String,
     },
     /// What was done to the host?
     History,
@@ -170,6 +177,7 @@ impl Request {
     pub fn changes(&self) -> bool {
         match self {
             Self::Stage(_)
+            | Self::Relay(_)
             | Self::Install(_)
             | Self::Rollback { .. }
             | Self::Uninstall { .. }
@@ -181,6 +189,7 @@ impl Request {
             | Self::Audit { .. }
             | Self::Reach { .. }
             | Self::Listen { .. }
+            | Self::Unlisten { .. }
             | Self::History
             | Self::Forget { .. }
             | Self::Unknown => false,
@@ -200,11 +209,13 @@ impl Request {
             | Self::Install(_)
             | Self::Rollback { .. }
             | Self::Uninstall { .. }
+            | Self::Unlisten { .. }
             | Self::Forget { .. } => matches!(report, Report::Done(_)),
             Self::Audit { .. } => matches!(report, Report::Audit(_)),
             Self::Act { .. } => matches!(report, Report::Acted { .. }),
             Self::Reach { .. } => matches!(report, Report::Reached { .. }),
             Self::Listen { .. } => matches!(report, Report::Listened { .. }),
+            Self::Relay(_) => matches!(report, Report::Relaying { .. }),
             Self::History => matches!(report, Report::History { .. }),
             Self::Unknown => false,
         }
@@ -272,6 +283,25 @@ impl fmt::Debug for Wanted {
     }
 }
 
+/// What a host shall hand to others. Each file is the one that the bundle names, or it is not served.
+///
+/// When the host has reported it goes on to serve, until its time is over, or until it forgets the step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Relay {
+    /// The folder of the host that is served, with the bundle's own files in it; others see nothing else.
+    pub folder: String,
+    /// The bundle.
+    pub bundle: Sha256,
+    /// Where packages are that the folder lacks: the URL of another host's folder. None: nothing is
+    /// fetched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The packages that must be there.
+    pub packages: BTreeSet<PackageId>,
+    /// For how long they are served.
+    pub seconds: u64,
+}
+
 /// One line of a host that does a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "said", rename_all = "snake_case")]
@@ -318,6 +348,14 @@ pub enum Report {
         /// Each of them.
         findings: Vec<Finding>,
     },
+    /// What was asked for is there, and others can have it.
+    Relaying {
+        /// Where they can fetch it; none: this host can serve nobody.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        port: Option<u16>,
+        /// The bytes of all that is served.
+        bytes: u64,
+    },
     /// What was asked for is done.
     Done(Done),
     /// It was not done.
@@ -334,7 +372,7 @@ pub enum Report {
         /// Those that did not, with why.
         unreachable: Vec<(SocketAddr, String)>,
     },
-    /// Nobody is listened for any more.
+    /// Whoever connects is listened for, as long as was asked.
     Listened {
         /// Ports that somebody else listens on.
         in_use: BTreeSet<u16>,

@@ -149,5 +149,11 @@ fn the_example_distribution_says_what_its_hosts_must_be() {
         let roles: Vec<&str> = one.roles.iter().map(package::id::RoleName::as_str).collect();
         format!("{} {}", one.check.name(), roles.join(" ")).trim_end().to_owned()
     });
-    insta::assert_snapshot!(lines.collect::<Vec<_>>().join(", "), @"ports master, ports master, ports master slave_public, ports, ports, memory master, memory, architecture, kernel, commands, clock, address master, state-disk");
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join(", "), @"ports master, ports master, ports master slave_public, ports, ports, memory master, memory, architecture, kernel, commands, clock, address master, address slave slave_public, state-disk");
+    let reach = made.reach.iter().map(|one| serde_json::to_string(one).unwrap());
+    insta::assert_snapshot!(reach.collect::<Vec<_>>().join("\n"), @r#"
+    {"to":["master"],"tcp":[80,2379,4222]}
+    {"from":["master"],"to":["master"],"tcp":[2380,6222]}
+    {"from":["master"],"tcp":[9100]}
+    "#);
 }

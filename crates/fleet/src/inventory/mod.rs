@@ -96,6 +96,11 @@ impl Inventory {
         Ok(Self { hosts })
     }
 
+    /// All hosts by name.
+    pub fn by_name(&self) -> HashMap<&str, &Host> {
+        self.hosts.iter().map(|host| (host.name.as_str(), host)).collect()
+    }
+
     /// The host of this name.
     pub fn host(&self, name: &str) -> Option<&Host> {
         self.hosts.iter().find(|host| host.name == name)

@@ -62,6 +62,8 @@ fn status(row: &HostRow, is_unstarted: bool) -> &'static str {
     match &row.state {
         _ if row.doing.is_some() => "running",
         HostState::Pending | HostState::Skipped if is_unstarted => "unstarted",
+        // Its own last step went well, whatever became of its wave.
+        HostState::Switched => "success",
         state if state.is_well() => "success",
         HostState::InDoubt(_) => "terminated",
         HostState::Unreachable(_)

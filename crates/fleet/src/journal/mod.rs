@@ -7,6 +7,7 @@
 mod cause;
 mod export;
 mod read;
+mod supply;
 mod write;
 
 use camino::{Utf8Path, Utf8PathBuf};
@@ -14,7 +15,8 @@ use package::lock::Lock;
 use rusqlite::{Connection, OpenFlags};
 
 pub use cause::Cause;
-pub use read::{HostRow, LineRow, RunRow, StepRow};
+pub use read::{HostRow, LineRow, RunRow, Standing, StepRow, Stop};
+pub use supply::Supplied;
 pub(crate) use write::{AnswerRow, Batch, IntentRow, Said, StateRow};
 
 use crate::run::RunId;
@@ -260,6 +262,13 @@ impl Journal {
             return Err(JournalError::Held { by });
         }
         Ok(())
+    }
+
+    /// Whether somebody runs something on the cluster at this moment.
+    pub(crate) fn is_locked(&self) -> Result<bool, JournalError> {
+        let Some(path) = &self.path else { return Ok(false) };
+        let lock = path.with_extension("lock");
+        Lock::is_held(&lock).map_err(|source| JournalError::Io { path: lock.clone(), source })
     }
 
     /// Makes nothing more happen from the `commits`-th commit from now on, counted from 1, as if the

@@ -4,10 +4,10 @@ use host::wire::Report;
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension as _, Row, params};
 
-use super::write::number;
+use super::write::{number, role_of};
 use super::{Journal, JournalError};
-use crate::event::Event;
-use crate::run::{HostState, Outcome, RunId, RunSpec};
+use crate::event::{Counts, Event, Evidence, What};
+use crate::run::{Group, HostState, Outcome, RunId, RunSpec, Stopped};
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +47,26 @@ pub struct HostRow {
     pub live: Option<u64>,
     /// When it came there.
     pub changed: Timestamp,
+}
+
+/// How it is with a run that is not at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Its controller is at work.
+    AtWork,
+    /// Somebody must say go on.
+    Paused,
+    /// Its controller is gone.
+    Interrupted,
+}
+
+/// Why a run stopped by itself, and what was seen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stop {
+    /// Why.
+    pub why: Stopped,
+    /// What masters found that is not well, if it was a gate.
+    pub evidence: Vec<Evidence>,
 }
 
 /// One step of a host.
@@ -222,6 +242,54 @@ impl Journal {
             let rows = query.query_map([run, after], |row| from_json(row, 0))?;
             rows.collect()
         })
+    }
+
+    /// How many hosts of a run are in which state.
+    pub fn counts(&self, run: &RunRow) -> Result<Counts, JournalError> {
+        let is_going_on = run.outcome.is_none() && self.spec(&run.id)?.has_waves();
+        let mut counts = Counts::default();
+        let hosts = self.hosts(&run.id)?.into_iter();
+        hosts
+            .filter(|host| host.role != role_of(Group::Witness))
+            .for_each(|host| counts.add(&host.state, is_going_on));
+        Ok(counts)
+    }
+
+    /// How it is with a run that has no end yet.
+    pub fn standing(&self, run: &RunId) -> Result<Standing, JournalError> {
+        if self.is_locked()? {
+            return Ok(Standing::AtWork);
+        }
+        let run = self.number_of(run)?;
+        let last: Option<Event> = self.with(|connection| {
+            let query = "SELECT event FROM events WHERE run=? ORDER BY number DESC LIMIT 1";
+            connection.query_row(query, [run], |row| from_json(row, 0)).optional()
+        })?;
+        let is_paused = last.is_some_and(|last| matches!(last.what, What::Paused { .. }));
+        Ok(if is_paused { Standing::Paused } else { Standing::Interrupted })
+    }
+
+    /// Why a run stopped by itself, if it did.
+    pub fn stop(&self, run: &RunId) -> Result<Option<Stop>, JournalError> {
+        let run = self.number_of(run)?;
+        let last = |name: &str| -> Result<Option<Event>, JournalError> {
+            self.with(|connection| {
+                let mut query = connection.prepare_cached(
+                    "SELECT event FROM events WHERE run=? AND event ->> 'event' = ? \
+                     ORDER BY number DESC LIMIT 1",
+                )?;
+                query.query_row(params![run, name], |row| from_json(row, 0)).optional()
+            })
+        };
+        let Some(Event { what: What::Stopping { why }, .. }) = last("stopping")? else {
+            return Ok(None);
+        };
+        let gate = if matches!(why, Stopped::Gate { .. }) { last("gate")? } else { None };
+        let evidence = match gate.map(|event| event.what) {
+            Some(What::Gate { evidence, .. }) => evidence,
+            _ => Vec::new(),
+        };
+        Ok(Some(Stop { why, evidence }))
     }
 
     /// All answers of a run in the order in which they came.

@@ -9,6 +9,7 @@ mod attempt;
 mod block;
 mod drive;
 mod machine;
+mod membership;
 mod spec;
 mod state;
 mod wave;
@@ -22,6 +23,7 @@ use jiff::Timestamp;
 pub use drive::{Control, End, Finished};
 use machine::{Effect, Machine, Todo};
 pub use machine::{Outcome, Stopped};
+pub use membership::{Acting, Membership};
 use spec::UNDO;
 pub(crate) use spec::changes_host;
 pub use spec::{
@@ -31,7 +33,7 @@ pub use spec::{
 pub use state::{HostState, Trouble};
 pub use wave::{Fact, Gate, Wave, WaveKind, partition, preview};
 
-use crate::event::What;
+use crate::event::{Event, What};
 use crate::journal::{Journal, JournalError};
 
 /// A run that can go on.
@@ -173,6 +175,14 @@ impl Run {
     pub fn spec(&self) -> &RunSpec {
         self.machine.spec()
     }
+
+    /// What happened before it was interrupted or paused.
+    pub fn past(&self) -> Result<Vec<Event>, JournalError> {
+        if self.event == 0 {
+            return Ok(Vec::new());
+        }
+        self.journal.events(&self.spec().id, 0)
+    }
 }
 
 /// How runs end, in the journal.
@@ -247,7 +257,15 @@ impl RunSpec {
                 (None, Group::Agent) => continue,
                 (None, Group::Master | Group::Witness) => Group::Witness,
             };
-            spec.hosts.push(Target { back, group, wanted: None, planned: None, ..target });
+            let membership = Membership::default();
+            spec.hosts.push(Target {
+                back,
+                group,
+                wanted: None,
+                planned: None,
+                membership,
+                ..target
+            });
         }
         Ok(spec.going_back(waves))
     }

@@ -10,10 +10,15 @@ use jiff::Timestamp;
 use package::Sha256;
 use serde::{Deserialize, Serialize};
 
+use super::membership::Membership;
+use crate::across::Across;
 use crate::inventory::Host;
 
 /// The meaning of a [`RunSpec`], and of the decisions that follow from one.
 pub const FORMAT: u32 = 1;
+
+/// The phase in which hosts get what they shall have.
+const STAGE: &str = "stage";
 
 /// The longest id of a run; ids of steps begin with it.
 const RUN_ID_MAX: usize = 48;
@@ -104,6 +109,9 @@ pub struct Target {
     /// The plan that somebody agreed to ([`host::wire::PlanSummary::digest`]): another one is a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub planned: Option<Sha256>,
+    /// What its coming or going means for the others.
+    #[serde(default, skip_serializing_if = "Membership::is_plain")]
+    pub membership: Membership,
 }
 
 /// What a host is for the order of things.
@@ -153,6 +161,14 @@ pub enum Work {
     Own(Vec<(usize, Request)>),
     /// What is live changes, some hosts at a time.
     Waves(Waves),
+    /// Hosts try to reach each other, as far as what they told before says where they are. What comes of it
+    /// is no host's failure.
+    Across(Across),
+    /// Hosts get what they shall have from here and from each other, and stage it.
+    Relay {
+        /// How many get it at once from here, and how many from each host that has it.
+        fan: usize,
+    },
 }
 
 /// One thing that every host does.
@@ -243,10 +259,8 @@ pub struct Limits {
     pub parallel: usize,
     /// Connections that are kept for the next phase.
     pub sessions: usize,
-    /// Until a host lets us in.
+    /// Until a host answers, and again until it lets us in; what a person takes does not count.
     pub connect: u64,
-    /// Until it can do steps.
-    pub prepare: u64,
     /// A step that only looks.
     pub look: u64,
     /// Sending the bundle, or fetching and unpacking it.
@@ -275,7 +289,6 @@ impl Default for Limits {
             parallel: 256,
             sessions: 1024,
             connect: 20,
-            prepare: 120,
             look: 120,
             stage: 3600,
             switch: 900,
@@ -397,6 +410,7 @@ pub fn request_name(request: &Request) -> &'static str {
         Request::Plan(_) => "plan",
         Request::Preflight(_) => "preflight",
         Request::Stage(_) => "stage",
+        Request::Relay(_) => "relay",
         Request::Install(_) => "install",
         Request::Check { .. } => "check",
         Request::Rollback { .. } => "rollback",
@@ -405,6 +419,7 @@ pub fn request_name(request: &Request) -> &'static str {
         Request::Act { .. } => "act",
         Request::Reach { .. } => "reach",
         Request::Listen { .. } => "listen",
+        Request::Unlisten { .. } => "unlisten",
         Request::History => "history",
         Request::Forget { .. } => "forget",
         Request::Unknown => "unknown",
@@ -447,10 +462,19 @@ impl RunSpec {
         let stage = if push { vec![Task::Push, Task::Stage] } else { vec![Task::Stage] };
         self.phases = vec![
             Phase::new("plan", Work::Each(vec![Task::Plan])),
-            Phase::new("stage", Work::Each(stage)),
+            Phase::new(STAGE, Work::Each(stage)),
             Phase::new("switch", Work::Waves(waves)),
             Phase::leave(),
         ];
+        self
+    }
+
+    /// The same where hosts hand each other what they lack, `fan` at once.
+    #[must_use]
+    pub fn relayed(mut self, fan: usize) -> Self {
+        for phase in self.phases.iter_mut().filter(|phase| phase.name == STAGE) {
+            phase.work = Work::Relay { fan };
+        }
         self
     }
 
@@ -462,19 +486,23 @@ impl RunSpec {
         self
     }
 
-    /// The phases of an uninstallation: agents first, masters last.
+    /// The phases of an uninstallation: agents first, masters last. Where others stay that have to be told,
+    /// masters go one at a time, and nobody is told of a host that cannot be reached.
     #[must_use]
     pub fn uninstalling(mut self, purge: bool) -> Self {
+        let leaves_others = self.has_actions();
         let waves = Waves {
             change: Change::Uninstall { purge },
             masters_last: true,
-            gates: false,
+            gates: leaves_others,
             undo: false,
             canaries: Size::Count(0),
             batch: Size::Percent(100),
             pause_after: Vec::new(),
         };
-        self.phases = vec![Phase::new("uninstall", Work::Waves(waves)), Phase::leave()];
+        let look = Phase::new("look", Work::Each(vec![Task::Request(Request::Status)]));
+        self.phases = if leaves_others { vec![look] } else { Vec::new() };
+        self.phases.extend([Phase::new("uninstall", Work::Waves(waves)), Phase::leave()]);
         self
     }
 
@@ -485,6 +513,49 @@ impl RunSpec {
         self.budget = Size::Percent(100);
         self.phases = vec![Phase::new(name, Work::Each(vec![task])), Phase::leave()];
         self
+    }
+
+    /// The phases of looking at hosts one by one, and then at all of them together.
+    #[must_use]
+    pub fn looking(self, across: Across) -> Self {
+        let mut spec = self.asking(Task::Preflight);
+        // Also those that cannot become what they shall: they are there, and may be in the way of others.
+        let status = Phase {
+            always: true,
+            ..Phase::new("status", Work::Each(vec![Task::Request(Request::Status)]))
+        };
+        let reach = Phase::new("reach", Work::Across(across));
+        spec.phases.splice(1..1, [status, reach]);
+        spec
+    }
+
+    /// Leaves out all other hosts, and what was theirs to do.
+    pub fn keep(&mut self, is_kept: impl Fn(&Target) -> bool) {
+        let mut places = Vec::with_capacity(self.hosts.len());
+        let mut next = 0;
+        for target in &self.hosts {
+            places.push(is_kept(target).then_some(next));
+            next += usize::from(is_kept(target));
+        }
+        let place_of = |host: usize| places.get(host).copied().flatten();
+        self.hosts.retain(is_kept);
+        for target in &mut self.hosts {
+            let Membership { actions, regrets, .. } = &mut target.membership;
+            for acting in actions.iter_mut().chain(regrets) {
+                acting.on = acting.on.iter().filter_map(|host| place_of(*host)).collect();
+            }
+        }
+        for phase in &mut self.phases {
+            if let Work::Own(own) = &mut phase.work {
+                let moved = |(host, request)| place_of(host).map(|place| (place, request));
+                *own = std::mem::take(own).into_iter().filter_map(moved).collect();
+            }
+        }
+    }
+
+    /// Whether what is live changes.
+    pub fn has_waves(&self) -> bool {
+        self.phases.iter().any(|phase| matches!(phase.work, Work::Waves(_)))
     }
 
     /// How many hosts something is done to.
@@ -518,6 +589,10 @@ pub enum SpecError {
         "phase `{phase}` has a host {host}, of {hosts}, that does not exist or has something to do already"
     )]
     Own { phase: String, host: usize, hosts: usize },
+    #[error(
+        "nobody can do `{action}` for `{host}`: its hosts are not in the run, or it is one of them"
+    )]
+    Acting { action: String, host: String },
 }
 
 impl RunSpec {
@@ -526,6 +601,15 @@ impl RunSpec {
         let mut names = HashSet::new();
         if let Some(twice) = self.hosts.iter().find(|target| !names.insert(&target.host.name)) {
             return Err(SpecError::Twice(twice.host.name.clone()));
+        }
+        for (place, target) in self.hosts.iter().enumerate() {
+            let Membership { actions, regrets, .. } = &target.membership;
+            let is_able = |on: &usize| *on < self.hosts.len() && *on != place;
+            let wrong = actions.iter().chain(regrets).find(|acting| !acting.on.iter().all(is_able));
+            if let Some(wrong) = wrong {
+                let (action, host) = (wrong.action.clone(), target.host.name.clone());
+                return Err(SpecError::Acting { action, host });
+            }
         }
         let lacks = |is_fine: &dyn Fn(&Target) -> bool| {
             let worked_on = |target: &&Target| target.group != Group::Witness;
@@ -540,7 +624,8 @@ impl RunSpec {
                     .iter()
                     .any(|task| matches!(task, Task::Plan | Task::Preflight | Task::Stage)),
                 Work::Waves(waves) => waves.change == Change::Install,
-                Work::Own(_) => false,
+                Work::Relay { .. } => true,
+                Work::Own(_) | Work::Across(_) => false,
             };
             if let Some(name) = lacks(&is_wanted).filter(|_| wants) {
                 return Err(SpecError::NotWanted(name));
@@ -560,7 +645,7 @@ impl RunSpec {
                         return Err(SpecError::Own { phase, host: *host, hosts });
                     }
                 }
-                Work::Each(_) | Work::Waves(_) => {}
+                Work::Each(_) | Work::Waves(_) | Work::Across(_) | Work::Relay { .. } => {}
             }
         }
         Ok(())

@@ -78,6 +78,10 @@ pub(crate) enum Happening {
     Missed(Trouble),
     /// It was told, and nothing was heard of it.
     Vanished(Trouble),
+    /// What had to be done to the cluster first was not done, so it is not told to change.
+    Barred(Trouble),
+    /// It has some of what it needs to have it all, or gets it another way.
+    Continues,
     /// It has something that is left alone.
     Spared,
     /// Its wave is well.
@@ -115,15 +119,16 @@ impl HostState {
             }
             (Self::Switched | Self::InDoubt(_), H::Told(Told::Undo)) => Self::Undoing,
 
-            (Self::Asking, H::Did { changed: true }) => Self::Answered,
+            (Self::Asking, H::Did { changed: true }) | (Self::Staging, H::Continues) => {
+                Self::Answered
+            }
             (Self::Staging, H::Did { .. }) => Self::Staged,
             (Self::Switching, H::Did { changed: true }) => Self::Switched,
             (Self::Asking | Self::Switching, H::Did { changed: false }) => Self::Unchanged,
             (Self::Undoing, H::Did { .. }) => Self::RolledBack,
 
-            (Self::Asking | Self::Staging | Self::Switching | Self::Undoing, H::Refused(why)) => {
-                Self::Failed(why)
-            }
+            (Self::Asking | Self::Staging | Self::Switching | Self::Undoing, H::Refused(why))
+            | (Self::Pending | Self::Answered | Self::Staged, H::Barred(why)) => Self::Failed(why),
             (Self::Asking | Self::Staging | Self::Switching, H::Missed(why)) => {
                 Self::Unreachable(why)
             }
@@ -254,6 +259,8 @@ mod tests {
             Just(Happening::Refused(trouble())),
             Just(Happening::Missed(trouble())),
             Just(Happening::Vanished(trouble())),
+            Just(Happening::Barred(trouble())),
+            Just(Happening::Continues),
             Just(Happening::Confirmed),
             Just(Happening::Over),
         ]

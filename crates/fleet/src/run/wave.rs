@@ -22,6 +22,10 @@ pub struct Wave {
     pub tolerates: Option<usize>,
     /// Whether somebody must say go on before the next one.
     pub pause: bool,
+    /// Fewer masters are there than a quorum of all needs: there may be no cluster yet.
+    pub is_forming: bool,
+    /// The same with those of the wave.
+    pub is_forming_still: bool,
 }
 
 /// Who is in a wave.
@@ -84,22 +88,32 @@ pub fn partition(hosts: &[Target], waves: &Waves, facts: &[Fact]) -> Vec<Wave> {
     let quorate = hosts.iter().filter(|target| target.group != Group::Agent).count();
 
     let mut live: BTreeSet<usize> = members.into_iter().collect();
-    // With fewer members than a quorum needs there is nothing to be careful with, and nobody to ask.
-    let is_first = match waves.change {
-        Change::Install => live.len() < quorum(quorate),
-        Change::Rollback | Change::Uninstall { .. } => live.is_empty(),
-    };
+    let is_first = live.is_empty();
+    // Too few of the masters make no cluster that anybody could ask for.
+    let is_asked = waves.gates && (!is_first || masters.len() >= quorum(quorate));
+    let is_gone = |place: &usize| hosts[*place].membership.is_gone;
     let mut done = match () {
         () if masters.is_empty() => Vec::new(),
-        () if is_first || matches!(waves.change, Change::Uninstall { .. }) => {
+        () if !waves.gates && matches!(waves.change, Change::Uninstall { .. }) => {
+            vec![Wave::of(WaveKind::Masters, masters, None)]
+        }
+        () if is_first => {
+            let gate = Gate { asked: masters.clone(), need: quorum(quorate), must: None };
             live.extend(&masters);
-            let asked = live.iter().copied().collect();
-            let gate = Gate { asked, need: quorum(quorate), must: None };
-            vec![Wave::of(WaveKind::Masters, masters, waves.gates.then_some(gate))]
+            vec![Wave::of(WaveKind::Masters, masters, is_asked.then_some(gate))]
+        }
+        () if matches!(waves.change, Change::Uninstall { .. }) => {
+            // Without those that are lost already, more can be missed.
+            let (mut masters, others): (Vec<_>, Vec<_>) = masters.into_iter().partition(is_gone);
+            masters.extend(others);
+            masters.into_iter().map(|master| one_leaves(master, &mut live, &is_gone)).collect()
         }
         () => {
             let one = |master| {
+                let is_forming = live.len() < quorum(quorate);
                 let wave = one_master(master, &mut live);
+                let is_forming_still = live.len() < quorum(quorate);
+                let wave = Wave { is_forming, is_forming_still, ..wave };
                 if waves.gates { wave } else { Wave { before: None, after: None, ..wave } }
             };
             masters.into_iter().map(one).collect()
@@ -111,7 +125,7 @@ pub fn partition(hosts: &[Target], waves: &Waves, facts: &[Fact]) -> Vec<Wave> {
         need: if is_first { quorum(quorate) } else { quorum(live.len()) },
         must: None,
     };
-    let gate = (waves.gates && !live.is_empty()).then(gate);
+    let gate = (is_asked && !live.is_empty()).then(gate);
     let mut others = if all_at_once && !agents.is_empty() {
         vec![Wave::of(WaveKind::Agents, agents, gate)]
     } else {
@@ -145,6 +159,30 @@ fn one_master(master: usize, live: &mut BTreeSet<usize>) -> Wave {
         before: (!others.is_empty()).then_some(Gate { asked: others, need, must: None }),
         tolerates: Some(0),
         ..Wave::of(WaveKind::Masters, vec![master], Some(after))
+    }
+}
+
+/// A master that leaves a cluster which stays: the others must be well before, and without it.
+fn one_leaves(
+    master: usize,
+    live: &mut BTreeSet<usize>,
+    is_gone: &impl Fn(&usize) -> bool,
+) -> Wave {
+    let members = live.len();
+    live.remove(&master);
+    // Those that leave after it and are lost still count.
+    let asked: Vec<usize> = live.iter().copied().filter(|other| !is_gone(other)).collect();
+    let gate = |members: usize| Gate {
+        asked: asked.clone(),
+        need: quorum(members).min(asked.len()),
+        must: None,
+    };
+    let has_others = !asked.is_empty();
+    let after = has_others.then(|| gate(live.len()));
+    Wave {
+        before: has_others.then(|| gate(members)),
+        tolerates: Some(0),
+        ..Wave::of(WaveKind::Masters, vec![master], after)
     }
 }
 
@@ -189,7 +227,16 @@ fn quorum(members: usize) -> usize {
 
 impl Wave {
     fn of(kind: WaveKind, hosts: Vec<usize>, after: Option<Gate>) -> Self {
-        Self { kind, hosts, before: None, after, tolerates: None, pause: false }
+        Self {
+            kind,
+            hosts,
+            before: None,
+            after,
+            tolerates: None,
+            pause: false,
+            is_forming: false,
+            is_forming_still: false,
+        }
     }
 }
 
@@ -201,7 +248,7 @@ mod tests {
 
     use super::{Fact, Wave, WaveKind, partition, quorum};
     use crate::inventory::Host;
-    use crate::run::{Group, PauseAfter, Size, Target, Waves};
+    use crate::run::{Change, Group, Membership, PauseAfter, Size, Target, Waves};
 
     fn target(place: usize, group: Group, canary: bool) -> Target {
         let host = Host {
@@ -215,7 +262,15 @@ mod tests {
             rack: None,
             labels: BTreeMap::new(),
         };
-        Target { host, group, wanted: None, back: None, canary, planned: None }
+        Target {
+            host,
+            group,
+            wanted: None,
+            back: None,
+            canary,
+            planned: None,
+            membership: Membership::default(),
+        }
     }
 
     fn size() -> impl Strategy<Value = Size> {
@@ -272,11 +327,15 @@ mod tests {
             let order: Vec<bool> = made.iter().map(|w| w.kind == WaveKind::Masters).collect();
             let sorted = if masters_last { order.is_sorted() } else { order.is_sorted_by_key(|m| !m) };
             prop_assert!(sorted, "masters are together");
-            check_gates(&made, &members)?;
+            let quorate = targets.iter().filter(|target| target.group != Group::Agent).count();
+            check_gates(&made, &members, quorate)?;
         }
     }
 
-    fn check_gates(made: &[Wave], members: &[usize]) -> Result<(), TestCaseError> {
+    fn check_gates(made: &[Wave], members: &[usize], quorate: usize) -> Result<(), TestCaseError> {
+        for gate in made.iter().flat_map(|wave| [&wave.before, &wave.after]).flatten() {
+            prop_assert!(gate.need <= gate.asked.len(), "the gate can be passed");
+        }
         for wave in made.iter().filter(|wave| wave.kind == WaveKind::Masters) {
             if let Some(before) = &wave.before {
                 prop_assert!(
@@ -288,6 +347,10 @@ mod tests {
             } else {
                 let others = members.iter().filter(|at| !wave.hosts.contains(at)).count();
                 prop_assert_eq!(others, 0, "whoever else is a member is asked");
+            }
+            if members.is_empty() && wave.hosts.len() < quorum(quorate) {
+                prop_assert_eq!(&wave.after, &None, "too few make no cluster");
+                continue;
             }
             let after = wave.after.as_ref().expect("masters have a gate after them");
             prop_assert!(wave.hosts.iter().all(|at| after.asked.contains(at)));
@@ -316,6 +379,26 @@ mod tests {
         let before: Vec<_> = made.iter().map(|wave| wave.before.clone().unwrap()).collect();
         assert_eq!((before[0].asked.as_slice(), before[0].need), (&[0][..], 1));
         assert_eq!((before[1].asked.as_slice(), before[1].need), (&[0, 1][..], 2));
+    }
+
+    #[test]
+    fn masters_leave_one_at_a_time_and_those_that_stay_are_asked() {
+        let mut targets: Vec<Target> = (0..5).map(|at| target(at, Group::Witness, false)).collect();
+        targets[3].group = Group::Master;
+        targets[4].group = Group::Master;
+        targets[4].membership.is_gone = true;
+        let facts: Vec<Fact> = (0..5).map(|at| Fact { takes_part: at > 2, member: true }).collect();
+        let change = Change::Uninstall { purge: false };
+        let waves = Waves { change, masters_last: true, ..Waves::careful() };
+        let made = partition(&targets, &waves, &facts);
+        let gates: Vec<_> = made
+            .iter()
+            .map(|wave| (wave.before.clone().unwrap(), wave.after.clone().unwrap()))
+            .map(|(before, after)| (before.asked.clone(), before.need, after.asked, after.need))
+            .collect();
+        assert_eq!((made[0].hosts.as_slice(), made[1].hosts.as_slice()), (&[4][..], &[3][..]));
+        let (stay, four) = (|| vec![0, 1, 2], || vec![0, 1, 2, 3]);
+        assert_eq!(gates, [(four(), 3, four(), 3), (stay(), 3, stay(), 2)]);
     }
 
     #[test]

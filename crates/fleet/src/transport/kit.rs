@@ -102,9 +102,12 @@ impl Supply {
 }
 
 impl Kit {
-    /// The request as the host gets it: with its keys, and with where its bundle is, if that was pushed.
+    /// The request as the host gets it: with its keys, and with where its bundle is.
     pub(super) fn complete(&self, request: &Request, host: &Host, pushed: Option<&str>) -> Request {
         let mut request = request.clone();
+        if let (Request::Relay(relay), Some(folder)) = (&mut request, pushed) {
+            folder.clone_into(&mut relay.folder);
+        }
         let (Request::Plan(wanted)
         | Request::Preflight(wanted)
         | Request::Stage(wanted)
@@ -115,6 +118,10 @@ impl Kit {
         if let Some(supply) = &self.bundle {
             let roles = if wanted.roles.is_empty() { &host.roles } else { &wanted.roles };
             wanted.role_keys = supply.keys_for(roles);
+            // Folders of this machine need nobody who serves it.
+            if let Some(url) = &supply.url {
+                url.clone_into(&mut wanted.from);
+            }
         }
         if let Some(folder) = pushed {
             folder.clone_into(&mut wanted.from);
@@ -127,6 +134,10 @@ impl Kit {
 pub(super) fn needs_bundle(request: &Request) -> bool {
     matches!(
         request,
-        Request::Plan(_) | Request::Preflight(_) | Request::Stage(_) | Request::Install(_)
+        Request::Plan(_)
+            | Request::Preflight(_)
+            | Request::Stage(_)
+            | Request::Relay(_)
+            | Request::Install(_)
     )
 }

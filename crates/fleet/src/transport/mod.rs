@@ -3,12 +3,15 @@
 pub mod kit;
 pub mod local;
 pub mod over_ssh;
+mod packed;
 mod platform;
 mod push;
 pub mod remote;
 pub mod shell;
 pub mod simulated;
 pub mod ssh;
+#[cfg(test)]
+mod tests;
 
 use std::future::Future;
 
@@ -22,7 +25,8 @@ pub trait Transport: Send + Sync + 'static {
     /// A connection to one of them.
     type Session: Session;
 
-    /// Connects to a host, once; a second try is the caller's decision.
+    /// Connects to a host, once; a second try is the caller's decision. It ends by itself, after some time
+    /// in which the host does not answer: what is waited for others or for a person does not count.
     fn connect(&self, host: &Host) -> impl Future<Output = Result<Self::Session, Fault>> + Send;
 }
 

@@ -1,8 +1,7 @@
 //! Puts on a host what it lacks of a bundle, over the connection that is there: small files first, then
 //! those packages that the host says it would fetch. What was sent before is not sent again.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::fmt::Write as _;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::io::{self, Seek as _};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -13,42 +12,45 @@ use package::bundle::{self, Bundle, LATEST, OperatingSystem, SIGNATURE};
 use package::{PackageId, Sha256};
 use tokio::io::{AsyncRead, ReadBuf};
 
+use super::Listener;
 use super::kit::Supply;
-use super::remote::{Remote, SEND_IDLE, fault_of, no_space_or, order};
+use super::remote::{
+    Remote, SEND_IDLE, fault_of, functions, no_space, no_space_or, nowhere, order,
+};
 use super::shell::{Command, Kept, Limits, Shell, Stdin, quoted};
-use super::{Listener, Session as _};
 use crate::fault::{Fault, FaultKind};
 
-/// Finds the folder for the bundle, and tells what is in it.
+/// Finds the folder for the bundle, and tells what is in it of the files that are named to it.
 const PLACE: &str = "
 umask 077
-for parent in /var/lib /opt /root /run; do
-    place=$parent/.monobloc-$name
-    [ -d \"$parent\" ] || continue
-    [ -d \"$place\" ] || mkdir -m 700 \"$place\" 2>/dev/null || continue
-    [ -O \"$place\" ] && [ ! -L \"$place\" ] || continue
-    mkdir -p \"$place/bundle\" && break
-done
-cd \"$place/bundle\" || exit
+if ! find_place; then echo \"full $full\"; exit 0; fi
+mkdir -p \"$place/bundle\" && cd \"$place/bundle\" || exit
 echo \"place $place/bundle\"
-state() {
-    if [ -f \"$1\" ]; then echo \"have $1\"
-    elif [ -f \"$1.part\" ]; then echo \"part $(($(wc -c <\"$1.part\"))) $1\"
+while IFS= read -r path; do
+    if [ -f \"$path\" ]; then echo \"have $path\"
+    elif [ -f \"$path.part\" ]; then echo \"part $(($(wc -c <\"$path.part\"))) $path\"
     fi
-}
+done
 ";
 
-/// Takes files from standard input, one after the other.
+/// Takes files from standard input, one after the other: a line that says what comes, then that.
 const PUT: &str = "
 umask 077
-sha256_of() {
-    if command -v sha256sum >/dev/null 2>&1; then sha256sum <\"$1\" | cut -d ' ' -f 1
-    else openssl dgst -sha256 -r <\"$1\" | cut -d ' ' -f 1; fi
-}
+# Not every `head` leaves to others what it was not asked for.
+if [ \"$(printf abcd | { head -c 2 >/dev/null; cat; })\" = cd ]; then
+    take() { head -c \"$1\"; }
+elif dd iflag=fullblock count=0 </dev/null 2>/dev/null; then
+    take() {
+        dd iflag=fullblock bs=65536 count=$(($1 / 65536)) || return
+        [ $(($1 % 65536)) = 0 ] || dd iflag=fullblock bs=$(($1 % 65536)) count=1
+    }
+else
+    take() { dd bs=1 count=\"$1\"; }
+fi
 put() {
     case $1 in */*) mkdir -p \"${1%/*}\" || exit ;; esac
     [ \"$3\" -gt 0 ] || rm -f \"$1.part\"
-    head -c \"$2\" >>\"$1.part\" || exit
+    take \"$2\" >>\"$1.part\" || exit
     if [ \"$(sha256_of \"$1.part\")\" = \"$4\" ]; then
         mv \"$1.part\" \"$1\" || exit
         echo \"have $1\"
@@ -57,6 +59,7 @@ put() {
         echo \"damaged $1\"
     fi
 }
+while read -r length there sha256 path; do put \"$path\" \"$length\" \"$there\" \"$sha256\"; done
 ";
 
 /// A file that a host may lack.
@@ -129,7 +132,7 @@ async fn lacking<S: Shell>(
     supply: &Supply,
 ) -> Result<BTreeSet<PackageId>, Fault> {
     let order = order("push", Request::Plan(supply.wanted(&remote.host.roles)))?;
-    let answer = remote.step(&order, &mut super::Unheard).await?;
+    let answer = remote.hand_over(&order, &mut super::Unheard).await?;
     match answer.report {
         Report::Plan(plan) => Ok(plan.fetched),
         report => Err(fault_of(&report).unwrap_or_else(|| {
@@ -159,31 +162,35 @@ async fn send<S: Shell>(
 
 /// What the host lacks of these files.
 async fn look<S: Shell>(remote: &mut Remote<S>, files: Vec<File>) -> Result<Vec<Missing>, Fault> {
-    let mut script = format!("{}{PLACE}", remote.words());
-    for file in &files {
-        let _ = writeln!(script, "state {}", quoted(&file.path));
-    }
-    let kept = remote.ask(script, Stdin::Empty).await?;
+    let script = format!("{}{}{PLACE}", remote.words(), functions());
+    // A script is one argument of a program, which must not be long.
+    let paths: String = files.iter().flat_map(|file| [file.path.as_str(), "\n"]).collect();
+    let kept = remote.ask(script, Stdin::Bytes(paths.as_bytes())).await?;
     let text = kept.text();
     let mut lines = text.lines();
-    let place = lines.next().and_then(|line| line.strip_prefix("place "));
-    let place = place.ok_or_else(|| {
-        Fault::new(FaultKind::Machine, "found no place for the bundle on the host")
-    })?;
+    let place = match lines.next().map(|line| line.split_once(' ').unwrap_or((line, ""))) {
+        Some(("place", place)) => place,
+        Some(("full", place)) if !place.is_empty() => return Err(no_space(place)),
+        _ => return Err(nowhere()),
+    };
     remote.pushed = Some(place.to_owned());
-    let states: Vec<&str> = lines.collect();
+    let (mut have, mut parts) = (HashSet::new(), HashMap::new());
+    for line in lines {
+        if let Some(path) = line.strip_prefix("have ") {
+            have.insert(path);
+        } else if let Some((bytes, path)) =
+            line.strip_prefix("part ").and_then(|line| line.split_once(' '))
+        {
+            parts.insert(path, bytes.parse::<u64>().unwrap_or(0));
+        }
+    }
     let there = |file: &File| {
-        let part = states.iter().find_map(|line| {
-            let (bytes, path) = line.strip_prefix("part ")?.split_once(' ')?;
-            (path == file.path).then(|| bytes.parse::<u64>().ok())?
-        });
-        part.filter(|bytes| *bytes < file.bytes).unwrap_or(0)
+        parts.get(file.path.as_str()).copied().filter(|bytes| *bytes < file.bytes).unwrap_or(0)
     };
     // Files that always have the same content have it in their name; the small word on which one counts
     // has not.
-    let is_there = |file: &File| {
-        !file.path.starts_with(LATEST) && states.contains(&format!("have {}", file.path).as_str())
-    };
+    let is_there =
+        |file: &File| !file.path.starts_with(LATEST) && have.contains(file.path.as_str());
     let missing = files.into_iter().filter(|file| !is_there(file));
     Ok(missing.map(|file| Missing { there: there(&file), file }).collect())
 }
@@ -196,22 +203,22 @@ async fn put<S: Shell>(
     said: &mut dyn Listener,
 ) -> Result<Vec<Missing>, Fault> {
     let place = remote.pushed.clone().unwrap_or_default();
-    let mut script = format!("cd {} || exit\n{PUT}", quoted(&place));
-    for Missing { file, there } in &missing {
-        let File { path, bytes, sha256 } = file;
-        let _ = writeln!(script, "put {} {} {there} {sha256}", quoted(path), bytes - there);
-    }
+    let script = format!("cd {} || exit\n{}{PUT}", quoted(&place), functions());
+    let part = |Missing { file: File { path, bytes, sha256 }, there }: &Missing| Part {
+        announced: format!("{} {there} {sha256} {path}\n", bytes - there).into_bytes().into(),
+        path: supply.serve.join(path),
+        from: *there,
+    };
     let mut parts = Parts {
-        waiting: missing
-            .iter()
-            .map(|missing| (supply.serve.join(&missing.file.path), missing.there))
-            .collect(),
+        waiting: missing.iter().map(part).collect(),
+        announced: VecDeque::new(),
         open: None,
         failed: None,
         done: 0,
         total: missing.iter().map(|missing| missing.file.bytes - missing.there).sum(),
         said,
     };
+    parts.said.line(&format!("sending {} files, {} bytes", missing.len(), parts.total));
     let limits = Limits { idle: Some(SEND_IDLE), whole: None };
     let stdin = Stdin::Reader(&mut parts);
     let command = Command { stdin, as_root: true, limits, ..Command::new(script) };
@@ -231,9 +238,19 @@ async fn put<S: Shell>(
     Ok(damaged.map(|missing| Missing { there: 0, ..missing }).collect())
 }
 
+/// The rest of a file.
+struct Part {
+    /// Says what comes.
+    announced: VecDeque<u8>,
+    path: Utf8PathBuf,
+    from: u64,
+}
+
 /// The rest of each file, one after the other. A file that cannot be read is the end.
 struct Parts<'a> {
-    waiting: VecDeque<(Utf8PathBuf, u64)>,
+    waiting: VecDeque<Part>,
+    /// What is left to say of the one that is open.
+    announced: VecDeque<u8>,
     open: Option<tokio::fs::File>,
     failed: Option<io::Error>,
     done: u64,
@@ -244,9 +261,10 @@ struct Parts<'a> {
 impl Parts<'_> {
     /// The next file, where its rest begins.
     fn open_next(&mut self) -> io::Result<bool> {
-        let Some((path, from)) = self.waiting.pop_front() else { return Ok(false) };
-        let mut file = fs_err::File::open(path)?;
-        file.seek(io::SeekFrom::Start(from))?;
+        let Some(part) = self.waiting.pop_front() else { return Ok(false) };
+        let mut file = fs_err::File::open(part.path)?;
+        file.seek(io::SeekFrom::Start(part.from))?;
+        self.announced = part.announced;
         self.open = Some(tokio::fs::File::from_std(file.into_parts().0));
         Ok(true)
     }
@@ -259,6 +277,12 @@ impl AsyncRead for Parts<'_> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         loop {
+            if !self.announced.is_empty() {
+                let length = self.announced.len().min(buffer.remaining());
+                let said: Vec<u8> = self.announced.drain(..length).collect();
+                buffer.put_slice(&said);
+                return Poll::Ready(Ok(()));
+            }
             let Some(file) = &mut self.open else {
                 match self.open_next() {
                     Ok(true) => continue,

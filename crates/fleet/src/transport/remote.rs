@@ -1,19 +1,19 @@
 //! A host on which commands can be run becomes one that does steps: the program is put there, the bundle
 //! if it must be, and orders are handed to the program.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use host::wire::{Order, Report, Request, Said, VERSION};
-use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncSeekExt as _};
 use tokio::sync::OnceCell;
 
 use super::kit::{self, Kit};
+use super::packed::Packed;
 use super::push;
 use super::shell::{ByLine, Command, Exit, Heard, Kept, Limits, Shell, Stdin, Stream, quoted};
 use super::{Answer, Listener, Session};
@@ -30,6 +30,8 @@ pub(super) const SEND_IDLE: Duration = Duration::from_mins(1);
 const STEP_GRACE: Duration = Duration::from_secs(30);
 /// How long a step that only looks or clears up may take.
 const SMALL_STEP_SECONDS: u64 = 120;
+/// What a host says that does not reach the bundle.
+const UNREACHABLE_BUNDLE: &str = "unreachable_bundle";
 /// How many of the last words of a program are kept for who asks why.
 const LAST_WORDS: usize = 5;
 
@@ -39,13 +41,29 @@ pub struct Shared {
     /// What they get.
     pub kit: Kit,
     /// The program, compressed once for all.
-    packed: OnceCell<Vec<u8>>,
+    packed: OnceCell<Packed>,
+    /// Hosts that cannot fetch the bundle, and are sent it.
+    cannot_fetch: Mutex<HashSet<String>>,
 }
 
 impl Shared {
     /// What hosts get.
     pub fn new(kit: Kit) -> Arc<Self> {
-        Arc::new(Self { kit, packed: OnceCell::new() })
+        Arc::new(Self { kit, packed: OnceCell::new(), cannot_fetch: Mutex::default() })
+    }
+
+    /// Whether a host fetches the bundle by itself, as far as is known.
+    fn can_fetch(&self, host: &str) -> bool {
+        let is_served = self.kit.bundle.as_ref().is_none_or(|supply| supply.url.is_some());
+        is_served && !self.without_fetching().contains(host)
+    }
+
+    fn cannot_fetch(&self, host: &str) {
+        self.without_fetching().insert(host.to_owned());
+    }
+
+    fn without_fetching(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.cannot_fetch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -63,6 +81,8 @@ pub struct Remote<S> {
     is_ready: bool,
     /// Where the bundle was pushed to.
     pub(super) pushed: Option<String>,
+    /// Whether it has the packages, too, that the host lacks.
+    has_packages: bool,
 }
 
 /// What a host answers to who looks for the program.
@@ -75,7 +95,16 @@ impl<S: Shell> Remote<S> {
     /// The host behind `shell`, where the installation is where its distribution puts it.
     pub fn new(shell: S, host: Host, shared: Arc<Shared>) -> Self {
         let places = vec!["--distribution".to_owned(), shared.kit.distribution.name.clone()];
-        Self { shell, host, shared, places, program: None, is_ready: false, pushed: None }
+        Self {
+            shell,
+            host,
+            shared,
+            places,
+            program: None,
+            is_ready: false,
+            pushed: None,
+            has_packages: false,
+        }
     }
 
     /// The same for an installation elsewhere, with a program that is there already.
@@ -115,6 +144,10 @@ impl<S: Shell> Remote<S> {
     async fn find(&mut self) -> Result<Found, Fault> {
         let kept = self.ask(format!("{}{PREPARE}", self.words()), Stdin::Empty).await?;
         let text = kept.text();
+        // Another controller of this run had to send it there.
+        if text.lines().any(|line| line == "pushed") {
+            self.shared.cannot_fetch(&self.host.name);
+        }
         let line = text.lines().last().unwrap_or_default();
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let fault = match (word, rest.splitn(3, ' ').collect::<Vec<_>>().as_slice()) {
@@ -131,10 +164,7 @@ impl<S: Shell> Remote<S> {
                 Fault::new(FaultKind::NoSpace, format!("`{rest}` has no {megabytes} MB free"))
                     .remedy("make room there")
             }
-            ("nowhere", _) => {
-                let cause = "none of /var/lib, /opt, /root, /run lets root write and run programs";
-                Fault::new(FaultKind::Machine, cause).remedy("mount one of them without `noexec`")
-            }
+            ("nowhere", _) => nowhere(),
             _ => not_understood(line),
         };
         Err(fault)
@@ -153,26 +183,21 @@ impl<S: Shell> Remote<S> {
              rm -f {part}\necho damaged",
             self.words(),
             quoted(place),
-            functions(PREPARE),
+            functions(),
         );
-        let whole;
-        let rest;
-        let bytes: &[u8] = match (is_packed, there) {
-            (true, 0) => {
-                let pack = || pack(program.path.clone(), 0);
-                shared.packed.get_or_try_init(pack).await?
-            }
-            (true, _) => {
-                rest = pack(program.path.clone(), there).await?;
-                &rest
-            }
-            (false, _) => {
-                whole = read_from(&program.path, there).await?;
-                &whole
-            }
+        let mut file;
+        let mut packed;
+        let rest: &mut (dyn AsyncRead + Send + Unpin) = if is_packed {
+            let whole = shared.packed.get_or_try_init(|| pack(program.path.clone())).await?;
+            let (end, others) = whole.rest(&program.path, there).map_err(unreadable)?;
+            packed = io::Cursor::new(end).chain(others);
+            &mut packed
+        } else {
+            file = open_at(&program.path, there).await.map_err(unreadable)?;
+            &mut file
         };
         let limits = Limits { idle: Some(SEND_IDLE), whole: None };
-        let stdin = Stdin::Bytes(bytes);
+        let stdin = Stdin::Reader(rest);
         let command = Command { stdin, as_root: true, limits, ..Command::new(script) };
         let mut kept = Kept::default();
         let exit = self.shell.run(command, &mut kept).await?;
@@ -186,6 +211,14 @@ impl<S: Shell> Remote<S> {
         })
     }
 
+    /// Removes a part of the program for the rest of which there is no room: nobody comes back for it.
+    async fn clear(&mut self, place: &str) {
+        let part = quoted(&format!("{place}/{}.part", self.shared.kit.program.sha256));
+        let script = format!("rm -f {part}; rmdir {} 2>/dev/null; :", quoted(place));
+        // If it cannot be removed there is something else to tell.
+        drop(self.ask(script, Stdin::Empty).await);
+    }
+
     /// Keeps a copy of the program that an uninstallation removes: what was done is still to be told.
     async fn keep_program(&mut self) -> Result<(), Fault> {
         let tool = self.shared.kit.distribution.install_root.join("tool/monobloc");
@@ -195,7 +228,7 @@ impl<S: Shell> Remote<S> {
         let script = format!(
             "{}{}\numask 077\nfind_place && cp {} \"$place/monobloc\" && echo \"$place/monobloc\"",
             self.words(),
-            functions(PREPARE),
+            functions(),
             quoted(tool.as_str()),
         );
         let kept = self.ask(script, Stdin::Empty).await?;
@@ -219,12 +252,23 @@ impl<S: Shell> Session for Remote<S> {
         if self.is_ready {
             return Ok(());
         }
-        let during = |fault: Fault| fault.during("cannot put the program on the host");
+        let during = |fault: Fault| {
+            // What is stuck changed nothing there: another connection goes on where this one stopped.
+            let kind = match fault.kind {
+                FaultKind::TimedOut => FaultKind::Lost,
+                kind => kind,
+            };
+            Fault { kind, ..fault }.during("cannot put the program on the host")
+        };
         let found = self.find().await.map_err(during)?;
         let program = match found {
             Found::Program(path) => path,
             Found::Part { is_packed, bytes, place } => {
-                self.send(&place, is_packed, bytes).await.map_err(during)?
+                let sent = self.send(&place, is_packed, bytes).await;
+                if sent.as_ref().is_err_and(|fault| fault.kind == FaultKind::NoSpace) {
+                    self.clear(&place).await;
+                }
+                sent.map_err(during)?
             }
         };
         self.program = Some(program);
@@ -232,19 +276,64 @@ impl<S: Shell> Session for Remote<S> {
     }
 
     async fn push(&mut self, said: &mut dyn Listener) -> Result<(), Fault> {
-        push::push(self, said).await.map_err(|fault| fault.during("cannot push the bundle"))
+        let pushed = push::push(self, said).await;
+        self.has_packages = pushed.is_ok();
+        pushed.map_err(|fault| fault.during("cannot push the bundle"))
     }
 
     async fn step(&mut self, order: &Order, said: &mut dyn Listener) -> Result<Answer, Fault> {
-        let mut script = self.program().await?;
         if matches!(order.request, Request::Uninstall { .. }) {
+            self.program().await?;
             self.keep_program().await?;
-            script = self.program().await?;
         }
-        let is_pulled = self.shared.kit.bundle.as_ref().is_none_or(|supply| supply.url.is_some());
-        if !is_pulled && self.pushed.is_none() && kit::needs_bundle(&order.request) {
+        if !kit::needs_bundle(&order.request) {
+            return self.hand_over(order, said).await;
+        }
+        let can_fetch = self.shared.can_fetch(&self.host.name);
+        if !can_fetch && self.pushed.is_none() {
             push::begin(self, said).await?;
         }
+        if self.pushed.is_some() && !self.has_packages && matches!(order.request, Request::Stage(_))
+        {
+            self.push(said).await?;
+        }
+        let answer = self.hand_over(order, said).await?;
+        // What changes a host is done once, so whether it can fetch is found out by what only looks.
+        let is_without = can_fetch
+            && !order.request.changes()
+            && matches!(&answer.report, Report::Failed(failed) if failed.kind == UNREACHABLE_BUNDLE);
+        if !is_without {
+            return Ok(answer);
+        }
+        said.line("the host cannot fetch the bundle, so it is sent over this connection");
+        self.shared.cannot_fetch(&self.host.name);
+        push::begin(self, said).await?;
+        self.hand_over(order, said).await
+    }
+
+    async fn leave(&mut self) -> Result<(), Fault> {
+        let forget = Request::Forget { run: "*".to_owned() };
+        self.hand_over(&order("forget", forget)?, &mut super::Unheard).await?;
+        if self.is_ready {
+            return Ok(());
+        }
+        let name = quoted(&format!(".monobloc-{}", self.shared.kit.distribution.name));
+        let script =
+            format!("for parent in /var/lib /opt /root /run; do rm -rf \"$parent\"/{name}; done");
+        self.ask(script, Stdin::Empty).await?;
+        (self.program, self.pushed, self.has_packages) = (None, None, false);
+        Ok(())
+    }
+}
+
+impl<S: Shell> Remote<S> {
+    /// Has the program on the host do what an order says.
+    pub(super) async fn hand_over(
+        &mut self,
+        order: &Order,
+        said: &mut dyn Listener,
+    ) -> Result<Answer, Fault> {
+        let script = self.program().await?;
         let request = self.shared.kit.complete(&order.request, &self.host, self.pushed.as_deref());
         let order = Order { request, ..order.clone() };
         let text =
@@ -266,20 +355,6 @@ impl<S: Shell> Session for Remote<S> {
                 Err(unexpected(&exit, &told.last.join("\n")))
             }
         }
-    }
-
-    async fn leave(&mut self) -> Result<(), Fault> {
-        let forget = Request::Forget { run: "*".to_owned() };
-        self.step(&order("forget", forget)?, &mut super::Unheard).await?;
-        if self.is_ready {
-            return Ok(());
-        }
-        let name = quoted(&format!(".monobloc-{}", self.shared.kit.distribution.name));
-        let script =
-            format!("for parent in /var/lib /opt /root /run; do rm -rf \"$parent\"/{name}; done");
-        self.ask(script, Stdin::Empty).await?;
-        (self.program, self.pushed) = (None, None);
-        Ok(())
     }
 }
 
@@ -323,47 +398,38 @@ impl Told<'_> {
     }
 }
 
-/// The part of a script that only says how things are done.
-fn functions(script: &str) -> &str {
-    script.split_once("\numask").map_or(script, |(functions, _)| functions)
+/// The part of [`PREPARE`] that only says how things are done.
+pub(super) fn functions() -> &'static str {
+    PREPARE.split_once("\numask").map_or(PREPARE, |(functions, _)| functions)
 }
 
-async fn pack(path: Utf8PathBuf, from: u64) -> Result<Vec<u8>, Fault> {
-    let pack = move || {
-        let mut bytes = Vec::new();
-        let mut file = fs_err::File::open(&path)?;
-        file.seek(SeekFrom::Start(from))?;
-        file.read_to_end(&mut bytes)?;
-        let mut packer = GzEncoder::new(Vec::new(), Compression::default());
-        packer.write_all(&bytes)?;
-        packer.finish()
-    };
-    let packed = tokio::task::spawn_blocking(pack).await;
-    packed
-        .map_err(|error| Fault::of(FaultKind::Cancelled, &error))?
-        .map_err(|error: std::io::Error| Fault::of(FaultKind::Step, &error))
+async fn pack(path: Utf8PathBuf) -> Result<Packed, Fault> {
+    let packed = tokio::task::spawn_blocking(move || Packed::of(&path)).await;
+    packed.map_err(|error| Fault::of(FaultKind::Cancelled, &error))?.map_err(unreadable)
 }
 
-async fn read_from(path: &Utf8Path, from: u64) -> Result<Vec<u8>, Fault> {
-    let read = async {
-        let mut file = tokio::fs::File::open(path).await?;
-        file.seek(SeekFrom::Start(from)).await?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).await?;
-        Ok(bytes)
-    };
-    read.await.map_err(|error: std::io::Error| {
-        Fault::of(FaultKind::Step, &error).during(format!("cannot read `{path}` here"))
-    })
+async fn open_at(path: &Utf8Path, from: u64) -> io::Result<tokio::fs::File> {
+    let mut file = tokio::fs::File::open(path).await?;
+    file.seek(io::SeekFrom::Start(from)).await?;
+    Ok(file)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn unreadable(error: io::Error) -> Fault {
+    Fault::of(FaultKind::Step, &error).during("cannot read the program here")
 }
 
 /// A script of ours that ended as it should not.
 pub(super) fn no_space_or(exit: &Exit, talk: &str, place: &str) -> Fault {
     if talk.contains("No space left") || talk.contains("Disk quota exceeded") {
-        return Fault::new(FaultKind::NoSpace, format!("there is no space at `{place}`"))
-            .remedy("make room there");
+        return no_space(place);
     }
     unexpected(exit, talk)
+}
+
+pub(super) fn no_space(place: &str) -> Fault {
+    Fault::new(FaultKind::NoSpace, format!("there is no space at `{place}`"))
+        .remedy("make room there")
 }
 
 fn unexpected(exit: &Exit, talk: &str) -> Fault {
@@ -376,6 +442,11 @@ fn unexpected(exit: &Exit, talk: &str) -> Fault {
 fn not_understood(line: &str) -> Fault {
     Fault::new(FaultKind::Protocol, format!("the host answered `{line}`, which nobody understands"))
         .remedy("see that logging in there prints nothing and `sh` is a POSIX shell")
+}
+
+pub(super) fn nowhere() -> Fault {
+    let cause = "none of /var/lib, /opt, /root, /run lets root write and run programs";
+    Fault::new(FaultKind::Machine, cause).remedy("mount one of them without `noexec`")
 }
 
 /// What a step that failed is told as.

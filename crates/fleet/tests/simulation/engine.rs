@@ -20,7 +20,7 @@ fn now() -> Timestamp {
     Timestamp::UNIX_EPOCH
 }
 
-fn waves(spec: &mut RunSpec) -> &mut Waves {
+pub(crate) fn waves(spec: &mut RunSpec) -> &mut Waves {
     let waves = spec.phases.iter_mut().find_map(|phase| match &mut phase.work {
         Work::Waves(waves) => Some(waves),
         _ => None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fleet::event::Event;
 use fleet::inventory::Host;
 use fleet::journal::{Journal, JournalError};
-use fleet::run::{Group, Operation, RunId, RunSpec, Size, Target, Waves};
+use fleet::run::{Group, Membership, Operation, RunId, RunSpec, Size, Target, Waves};
 use fleet::transport::simulated::{
     Faults, Kills, Look, Simulated, SimulationError, World, simulate,
 };
@@ -122,5 +122,13 @@ pub(crate) fn target(name: String, group: Group) -> Target {
         rack: None,
         labels: BTreeMap::new(),
     };
-    Target { host, group, wanted: Some(0), back: None, canary: false, planned: None }
+    Target {
+        host,
+        group,
+        wanted: Some(0),
+        back: None,
+        canary: false,
+        planned: None,
+        membership: Membership::default(),
+    }
 }

@@ -101,10 +101,13 @@ fn ends_right(name: &str, state: &HostState, look: &Look, is_complete: bool, was
     use HostState as S;
     use Mishap as M;
     let is_right = match look.mishap {
-        None | Some(M::RebootInSwitch | M::Flapping | M::Slow | M::ClockSkew) => {
+        None
+        | Some(
+            M::RebootInSwitch | M::Flapping | M::Slow | M::ClockSkew | M::Walled | M::Cornered,
+        ) => {
             matches!(state, S::Done)
         }
-        Some(M::Dead) => matches!(state, S::Unreachable(_)),
+        Some(M::Dead | M::DeadServing) => matches!(state, S::Unreachable(_)),
         Some(
             M::HostKey
             | M::LoginRefused

@@ -1,18 +1,21 @@
 //! What is written down, who may write, and what is read from it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fleet::fault::Fault;
 use fleet::inventory::Host;
-use fleet::journal::{Durability, Journal, JournalError, Moment};
-use fleet::run::{Control, End, HostState, Run, RunError, Size};
-use fleet::transport::simulated::{Faults, Mishap, simulate};
+use fleet::journal::{Durability, Journal, JournalError, Moment, Standing};
+use fleet::run::{
+    Control, End, HostState, Operation, PauseAfter, Phase, Run, RunError, Size, Stopped, Work,
+};
+use fleet::transport::simulated::{Faults, Mishap, Simulation, simulate};
 use fleet::transport::{Answer, Listener, Session, Transport};
-use host::wire::{Done, Order, Report};
+use host::wire::{Done, Order, Report, Request};
 use jiff::Timestamp;
 use tokio::sync::watch;
 
-use crate::fleet_of::Cluster;
+use crate::fleet_of::{Cluster, NEW};
 use crate::{folder, path};
 
 fn open(folder: &tempfile::TempDir) -> Journal {
@@ -40,6 +43,80 @@ fn only_one_run_of_a_cluster_is_at_work_and_who_it_is_is_said() {
     let runs = open(&folder).runs().unwrap();
     assert_eq!(runs[0].outcome.as_deref(), Some("abandoned"));
     assert_eq!(runs[1].outcome, None);
+}
+
+#[test]
+fn a_run_without_an_end_is_at_work_paused_or_interrupted() {
+    let (folder, mut cluster) = (folder(), Cluster::new(1, 1, 1, &Faults::none()));
+    let (id, now) = (cluster.spec.id.clone(), Timestamp::UNIX_EPOCH);
+    let standing = || {
+        let journal = Journal::read(path(&folder), "cluster").unwrap().unwrap();
+        journal.standing(&id).unwrap()
+    };
+    let Work::Waves(waves) = &mut cluster.spec.phases[2].work else { panic!("no waves") };
+    waves.pause_after = vec![PauseAfter::Stage];
+    let run = Run::begin(open(&folder), cluster.spec.clone(), "ann", now).unwrap();
+    assert_eq!(standing(), Standing::AtWork);
+    drop(run);
+    assert_eq!(standing(), Standing::Interrupted);
+
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let finished = runtime.unwrap().block_on(async {
+        let (_control, controlled) = watch::channel(Control::GoOn);
+        let run = Run::resume(open(&folder), &id, |_| {}, now).unwrap();
+        assert!(run.past().unwrap().is_empty(), "nothing was told yet");
+        let transport = Arc::new(Simulation::new(&cluster.world));
+        run.go(transport, controlled, &mut |_| {}).await.unwrap()
+    });
+    assert_eq!(finished.end, End::Paused);
+    assert_eq!((finished.counts.done, finished.counts.open), (0, 2), "they have only staged");
+    let row = finished.journal.runs().unwrap().remove(0);
+    assert_eq!(finished.journal.counts(&row).unwrap(), finished.counts);
+    drop(finished);
+    assert_eq!(standing(), Standing::Paused);
+    let run = Run::resume(open(&folder), &id, |_| {}, now).unwrap();
+    assert!(!run.past().unwrap().is_empty());
+}
+
+#[test]
+fn a_run_that_a_gate_stopped_tells_what_masters_found() {
+    let cluster = Cluster::new(3, 5, 1, &Faults::none());
+    cluster.world.sicken(NEW.bundle(), 2, 0);
+    let done = cluster.upgrade().unwrap();
+    let stop = done.journal.stop(&cluster.spec.id).unwrap().unwrap();
+    assert_eq!(stop.why, Stopped::Gate { wave: 2, before: false });
+    let hosts: BTreeSet<&str> = stop.evidence.iter().map(|seen| seen.host.as_str()).collect();
+    assert_eq!(hosts, ["m1", "m2", "m3"].into());
+    assert!(stop.evidence[0].cause.contains("does not find its members"));
+    let well = Cluster::new(1, 1, 1, &Faults::none());
+    let done = well.upgrade().unwrap();
+    assert_eq!(done.journal.stop(&well.spec.id).unwrap(), None);
+}
+
+#[test]
+fn hosts_that_switched_and_have_nothing_to_go_back_to_are_at_an_end() {
+    let mut cluster = Cluster::empty(3, 2, 1, &Faults::none());
+    cluster.spec.wanted = vec![NEW.wanted(false)];
+    cluster.spec.operation = Operation::Deploy;
+    cluster.world.sicken(NEW.bundle(), 1, 0);
+    let done = cluster.upgrade().unwrap();
+    assert!(matches!(done.end, End::Stopped(Stopped::Gate { .. })), "{:?}", done.end);
+    assert_eq!((done.counts.switched, done.counts.skipped, done.counts.open), (3, 2, 0));
+    let exported = done.journal.export(&cluster.spec.id).unwrap();
+    assert_eq!(exported["hosts"]["m1:22"]["host_status"], "success");
+}
+
+#[test]
+fn a_part_of_a_run_keeps_what_was_for_its_hosts() {
+    let mut spec = Cluster::new(2, 2, 1, &Faults::none()).spec;
+    let own = vec![(1, Request::Status), (2, Request::History), (3, Request::Status)];
+    spec.phases.push(Phase::new("own", Work::Own(own)));
+    spec.keep(|target| !["m1", "a1"].contains(&target.host.name.as_str()));
+    let names: Vec<&str> = spec.hosts.iter().map(|target| target.host.name.as_str()).collect();
+    assert_eq!(names, ["m2", "a2"]);
+    let own = vec![(0, Request::Status), (1, Request::Status)];
+    assert_eq!(spec.phases.last().unwrap().work, Work::Own(own));
 }
 
 #[test]
@@ -148,8 +225,8 @@ fn hosts_that_fail_for_one_reason_are_one_cause_with_evidence() {
         })
         .collect();
     insta::assert_snapshot!(short.join("\n"), @r#"
-    failed stage no-space: no space for 100 MB where packages lie ["a3", "a14", "a22"]
-    unreachable plan unreachable: cannot connect: nothing came of it in 20 s ["a5", "a6"]
+    failed stage no_space: no space for 100 MB where packages lie ["a3", "a14", "a22"]
+    unreachable plan unreachable: cannot connect: no answer within 20 s ["a5", "a6"]
     failed plan checks: memory: 1 GB of 4 GB ["a30"]
     "#);
     assert_eq!(causes[2].findings[0].name, "memory");

@@ -2,11 +2,14 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod across;
 mod back;
 mod engine;
 mod fleet_of;
 mod invariants;
 mod journal;
+mod membership;
+mod relay;
 
 use camino::Utf8Path;
 use fleet::event::{Event, What};

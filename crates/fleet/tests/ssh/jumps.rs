@@ -1,10 +1,14 @@
 //! Hosts behind others.
 
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::time::Duration;
+
 use fleet::fault::FaultKind;
 use fleet::inventory::Host;
-use fleet::transport::ssh::Ssh;
+use fleet::transport::ssh::{Settings, Ssh};
 use insta::assert_snapshot;
 use testing::ssh_host::{Behaviour, Reply, SshHost};
+use tokio::task::JoinSet;
 
 use crate::support::{closed_port, folder, host, run, settings, told};
 
@@ -69,4 +73,59 @@ async fn a_jump_host_that_is_gone_fails_all_behind_it_at_once() {
     ");
     assert_eq!(ssh.connect(&target).await.unwrap_err(), first);
     assert_eq!(server.connections(), 0);
+}
+
+#[tokio::test]
+async fn hosts_that_are_dead_keep_nobody_from_others_behind_the_same_jump_host() {
+    for is_behind in [true, false] {
+        let (_guard, folder) = folder();
+        let jump = saying("jump").await;
+        let settings = Settings {
+            handshakes: 3,
+            handshakes_per_address: 2,
+            connect_limit: Duration::from_mins(10),
+            ..settings(&folder)
+        };
+        let ssh = Ssh::new(settings);
+        let reach = |address: SocketAddr| {
+            let jump = is_behind.then(|| format!("root@{}", jump.address));
+            let (target, ssh) = (Host { jump, ..host(address, "root") }, ssh.clone());
+            async move { ssh.connect(&target).await }
+        };
+        let (mut dead, mut held) = (JoinSet::new(), Vec::new());
+        for number in 1..=20 {
+            // Each at an address of its own.
+            let listener = TcpListener::bind((Ipv4Addr::new(127, 0, 1, number), 0)).unwrap();
+            dead.spawn(reach(listener.local_addr().unwrap()));
+            held.push(listener);
+        }
+        tokio::task::yield_now().await;
+        let mut healthy = JoinSet::new();
+        let mut servers = Vec::new();
+        for number in 1..=20 {
+            let address = Ipv4Addr::new(127, 0, 2, number).into();
+            let server = SshHost::start_at(address, Behaviour::default()).await;
+            healthy.spawn(reach(server.address));
+            servers.push(server);
+        }
+        let reached = tokio::time::timeout(Duration::from_mins(1), healthy.join_all()).await;
+        assert!(reached.unwrap().iter().all(Result::is_ok));
+        assert!(dead.try_join_next().is_none(), "nobody gave the others up");
+    }
+}
+
+#[tokio::test]
+async fn a_host_behind_a_jump_host_that_says_nothing_is_told_with_its_address() {
+    let (_guard, folder) = folder();
+    let jump = saying("jump").await;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let target = Host { jump: Some(format!("root@{}", jump.address)), ..host(address, "root") };
+    let settings = Settings { connect_limit: Duration::from_millis(500), ..settings(&folder) };
+    let fault = Ssh::new(settings).connect(&target).await.unwrap_err();
+    let port = address.port().to_string();
+    assert_snapshot!(told(&fault, &[(&port, "PORT")]), @"
+    connection lost: cannot connect to `root@127.0.0.1:PORT`: no login within 0.5 s
+    => look at the load of the host and of what is in between
+    ");
 }

@@ -70,6 +70,28 @@ async fn a_passphrase_is_asked_for_once_for_all_hosts() {
 }
 
 #[tokio::test]
+async fn keys_of_older_formats_are_opened_with_their_passphrase() {
+    for format in ["PEM", "PKCS8"] {
+        let (_guard, folder) = folder();
+        let path = folder.join("key");
+        let made = Program::new("ssh-keygen")
+            .args(["-q", "-t", "rsa", "-b", "2048", "-N", "sesame", "-m", format, "-f"])
+            .arg(&path)
+            .status();
+        assert!(made.unwrap().success());
+        let public = fs_err::read_to_string(folder.join("key.pub")).unwrap();
+        let public = russh::keys::PublicKey::from_openssh(&public).unwrap();
+        let server = host_with(vec![Login::Key(public)]).await;
+        let person = Arc::new(Person { passphrase: Some("sesame"), ..Person::default() });
+        asking(&folder, &person).connect(&with_key(&server, &path)).await.unwrap();
+        assert_eq!(*person.asked.lock().unwrap(), ["passphrase"], "{format}");
+        let person = Arc::new(Person { passphrase: Some("wrong"), ..Person::default() });
+        let fault = asking(&folder, &person).connect(&with_key(&server, &path)).await.unwrap_err();
+        assert!(fault.to_string().contains("the passphrase is wrong"), "{format}: {fault}");
+    }
+}
+
+#[tokio::test]
 async fn a_wrong_passphrase_is_told() {
     let (_guard, folder) = folder();
     let key = new_key();

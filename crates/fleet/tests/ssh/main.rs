@@ -7,6 +7,7 @@ mod host_keys;
 mod jumps;
 mod logins;
 mod real_server;
+mod runs;
 mod sudo;
 mod support;
 mod trouble;

@@ -1,10 +1,12 @@
 //! Against OpenSSH's server, started by each test as an ordinary process.
 
+use std::io::Read as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
 use camino::{Utf8Path, Utf8PathBuf};
+use fleet::fault::FaultKind;
 use fleet::inventory::Host;
 use fleet::transport::shell::{ByLine, Command, Exit, Shell as _, Stdin};
 use fleet::transport::ssh::{HostKeys, Settings, Ssh};
@@ -173,4 +175,22 @@ async fn megabytes_reach_a_command_unchanged() {
     let command = Command { stdin: Stdin::Reader(&mut &bytes[..]), ..Command::new(script) };
     assert!(run_command(&connection, command).await.unwrap().0.is_success());
     assert!(fs_err::read(copy).unwrap() == bytes);
+}
+
+#[tokio::test]
+async fn a_server_with_too_many_at_its_door_is_busy_until_they_are_gone() {
+    let server = Server::start("MaxStartups 1");
+    let (ssh, host) = (server.ssh(), server.host());
+    // Whoever looked whether it is there is forgotten only after a moment.
+    let started = Instant::now();
+    let mut connected = ssh.connect(&host).await;
+    while connected.as_ref().is_err_and(|fault| fault.kind == FaultKind::Busy) {
+        assert!(started.elapsed() < Duration::from_secs(20));
+        connected = ssh.connect(&host).await;
+    }
+    connected.unwrap();
+    let mut waiting = TcpStream::connect(server.address).unwrap();
+    waiting.read_exact(&mut [0; 4]).unwrap();
+    let fault = ssh.connect(&host).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Busy, "{fault}");
 }

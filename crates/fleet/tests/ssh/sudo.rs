@@ -1,8 +1,9 @@
 //! Becoming root, with a `sudo` that does as it is told in the tests' own folder.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use camino::Utf8Path;
+use camino::{Utf8Path, Utf8PathBuf};
 use fleet::fault::{Fault, FaultKind};
 use fleet::transport::shell::{Command, Exit, Kept, Stdin};
 use fleet::transport::ssh::{Settings, Ssh};
@@ -143,8 +144,43 @@ async fn sudo_that_insists_on_a_terminal_changes_no_byte_of_what_goes_through() 
     assert!(kept.stdout == bytes, "{} bytes came back", kept.stdout.len());
     assert_eq!(kept.talk(), "talk");
     // Nothing is left behind.
+    assert!(!pipes(&server).unwrap().exists());
+}
+
+/// The folder of pipes that was made.
+fn pipes(server: &SshHost) -> Option<Utf8PathBuf> {
     let requests = server.requests();
-    let made = requests.iter().find(|request| request.script.contains("mkfifo")).unwrap();
-    let pipes = made.script.split_whitespace().find(|word| word.starts_with("/tmp/")).unwrap();
-    assert!(!Utf8Path::new(pipes).exists());
+    let made = requests.iter().find(|request| request.script.contains("mkfifo"))?;
+    made.script.split_whitespace().find(|word| word.starts_with("/tmp/")).map(Into::into)
+}
+
+#[tokio::test]
+async fn pipes_for_a_terminal_go_when_nobody_waits_for_the_command_or_the_connection_is_lost() {
+    for is_lost in [false, true] {
+        let (_guard, folder) = folder();
+        let server = host_with(&folder, "NEEDS_TERMINAL=yes").await;
+        let (begun, end) = (folder.join("begun"), folder.join("end"));
+        let script = format!("echo >{begun}; while ! [ -e {end} ]; do echo on; sleep 0.05; done");
+        let until_begun = async {
+            while !begun.exists() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            done = as_root(&folder, &server, None, b"", &script) => panic!("{done:?}"),
+            () = until_begun => {}
+        }
+        let pipes = pipes(&server).unwrap();
+        if is_lost {
+            // What runs goes on to its end.
+            drop(server);
+            fs_err::write(end, "").unwrap();
+        }
+        let gone = async {
+            while pipes.exists() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), gone).await.unwrap();
+    }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use camino::Utf8Path;
 use fleet::fault::{Fault, FaultKind};
 use fleet::transport::shell::{ByLine, Command, Limits, Shell as _, Stdin, Stream};
-use fleet::transport::ssh::{Backoff, Connection, Settings, Ssh, retry};
+use fleet::transport::ssh::{Connection, Settings, Ssh};
 use insta::assert_snapshot;
 use testing::ssh_host::{Behaviour, Reply, SshHost};
 use tokio::io::AsyncWriteExt as _;
@@ -190,31 +190,22 @@ async fn a_host_that_stopped_answering_is_noticed() {
 }
 
 #[tokio::test]
-async fn who_is_turned_away_comes_back_until_let_in() {
-    let (_guard, folder) = folder();
-    for words in ["", "Exceeded MaxStartups\r\n", "Not allowed at this time\r\n"] {
-        let behaviour = Behaviour { turns_away: Some((3, words)), ..Behaviour::default() };
-        let server = SshHost::start(behaviour).await;
-        let ssh = Ssh::new(settings(&folder));
-        let target = host(server.address, "root");
-        let fault = ssh.connect(&target).await.unwrap_err();
-        assert_eq!(fault.kind, FaultKind::Busy, "{fault}");
-        let backoff = Backoff { first: Duration::from_millis(1), ..Backoff::default() };
-        retry(backoff, || 1.0, || ssh.connect(&target)).await.unwrap();
-        assert_eq!(server.connections(), 4);
-    }
-}
-
-#[tokio::test]
 async fn the_words_of_a_server_that_turns_away_are_told() {
     let (_guard, folder) = folder();
-    let turns_away = Some((1, "Exceeded MaxStartups\r\n"));
-    let server = SshHost::start(Behaviour { turns_away, ..Behaviour::default() }).await;
-    let ssh = Ssh::new(settings(&folder));
-    let fault = ssh.connect(&host(server.address, "root")).await.unwrap_err();
-    assert_snapshot!(told_of(&fault, server.address), @"
+    let told_by = async |words| {
+        let turns_away = Some((1, words));
+        let server = SshHost::start(Behaviour { turns_away, ..Behaviour::default() }).await;
+        let ssh = Ssh::new(settings(&folder));
+        let fault = ssh.connect(&host(server.address, "root")).await.unwrap_err();
+        told_of(&fault, server.address)
+    };
+    assert_snapshot!(told_by("Exceeded MaxStartups\r\n").await, @"
     too many connections: cannot connect to `root@127.0.0.1:PORT`: the server said `Exceeded MaxStartups`
     => wait, connect to fewer hosts at once, or raise MaxStartups of its SSH server
+    ");
+    assert_snapshot!(told_by("Not allowed at this time\r\n").await, @"
+    too many connections: cannot connect to `root@127.0.0.1:PORT`: the server shuts us out for a while, and said `Not allowed at this time`
+    => wait, or name this machine in PerSourcePenaltyExemptList of its SSH server
     ");
 }
 

@@ -10,10 +10,10 @@ use package::{Sha256, causes};
 use serde_json::json;
 
 use super::limit::within;
-use super::network::{self, Ports};
+use super::network;
 use super::store::Begun;
 use super::tell::Teller;
-use super::{Doer, Say, Steps, failed};
+use super::{Doer, Say, Steps, failed, listener};
 use crate::audit::Depth;
 use crate::check;
 use crate::generation;
@@ -23,8 +23,8 @@ use crate::plan::{Plan, Wanted as Live};
 use crate::preflight::{self, Report as Preflight};
 use crate::store::{OpenError, Repository};
 use crate::wire::{
-    Audit, Difference, Done, Failed, Finding, Level, Order, PlanSummary, Report, Request, Said,
-    VERSION, Wanted,
+    Audit, Difference, Done, Failed, Finding, Level, Order, PlanSummary, Report, Request, VERSION,
+    Wanted,
 };
 
 /// How many differences of an audit are told.
@@ -75,7 +75,7 @@ pub(super) fn answer(
         let by = doer.by.clone();
         let reason = format!("step {}", order.id);
         let job = Job { by, reason, clock: doer.clock, cancel, observer: &teller };
-        Answering { doer, host: &host, job, attempt, say }.report(&order.request)
+        Answering { doer, host: &host, job, attempt }.report(&order.request)
     });
     match answered {
         Ok(report) => Answer::Report(report),
@@ -97,12 +97,11 @@ struct Answering<'a, 'b> {
     host: &'a Host,
     job: Job<'a>,
     attempt: &'a Attempt<'b>,
-    say: &'a Say<'a>,
 }
 
 impl Answering<'_, '_> {
     fn report(&self, request: &Request) -> Result<Report, Box<Failed>> {
-        let Self { doer, host, job, say, .. } = self;
+        let Self { doer, host, job, .. } = self;
         match request {
             Request::Status => Ok(Report::Status(Box::new(host.status(doer.facts, job)?))),
             Request::Plan(wanted) => self.plan(wanted),
@@ -139,11 +138,13 @@ impl Answering<'_, '_> {
                 let unreachable = network::reach(addresses, job.cancel);
                 Ok(Report::Reached { unreachable })
             }
-            Request::Listen { ports, seconds } => {
-                let ports = Ports::open(ports);
-                say(&Said::Ready);
-                ports.serve(Duration::from_secs(*seconds), job.cancel);
-                Ok(Report::Listened { in_use: ports.in_use, failed: ports.failed })
+            // Done apart from whoever asks, so it does not come here.
+            Request::Listen { .. } | Request::Relay(_) | Request::Unknown => {
+                Ok(Report::Unsupported { newest: VERSION })
+            }
+            Request::Unlisten { run } => {
+                let changed = listener::end(&Steps::of(host), run).map_err(HostError::from)?;
+                Ok(Report::Done(Done { changed, ..Done::default() }))
             }
             Request::History => {
                 let mut entries = host.history().read().map_err(HostError::from)?;
@@ -151,10 +152,10 @@ impl Answering<'_, '_> {
                 Ok(Report::History { entries })
             }
             Request::Forget { run } => {
+                listener::end(&Steps::of(host), run).map_err(HostError::from)?;
                 let count = Steps::of(host).forget(run).map_err(HostError::from)?;
                 Ok(Report::Done(Done { changed: count > 0, ..Done::default() }))
             }
-            Request::Unknown => Ok(Report::Unsupported { newest: VERSION }),
         }
     }
 

@@ -8,9 +8,9 @@ use package::Cancelled;
 
 use super::launch::Launcher;
 use super::store::digest;
-use super::{Doer, Say, Steps, failed, look, report};
+use super::{Doer, Say, Steps, failed, listener, look, report};
 use crate::host::HostError;
-use crate::wire::{Failed, Order, Report, Said};
+use crate::wire::{Failed, Order, Report, Request, Said};
 
 /// How often a process that dies without a word is followed by another one.
 const STARTS_MAX: usize = 3;
@@ -27,17 +27,18 @@ pub fn call(
     launcher: &Launcher,
     say: &Say<'_>,
 ) -> Result<(), Cancelled> {
-    let said = if order.request.changes() {
-        let call = Call { doer, order, steps: Steps::of(doer.host), launcher, say };
-        match call.carry_out() {
-            Ok(said) => said,
-            Err(HostError::Cancelled(cancelled)) => return Err(cancelled),
-            Err(error) => report(Report::Failed(*Box::<Failed>::from(error)), false),
-        }
+    let said = if let Request::Listen { .. } = order.request {
+        listener::call(doer, order, launcher).map(|listened| report(listened, false))
+    } else if order.request.changes() {
+        Call { doer, order, steps: Steps::of(doer.host), launcher, say }.carry_out()
     } else {
-        report(look(doer, order, say), false)
+        Ok(report(look(doer, order, say), false))
     };
-    say(&said);
+    say(&match said {
+        Ok(said) => said,
+        Err(HostError::Cancelled(cancelled)) => return Err(cancelled),
+        Err(error) => report(Report::Failed(*Box::<Failed>::from(error)), false),
+    });
     Ok(())
 }
 
@@ -67,9 +68,8 @@ impl Call<'_> {
             // First who is at it, then how it ended: it ends before nobody is at it.
             let is_running = self.steps.is_running(id)?;
             if let Some(ended) = self.steps.report(id)? {
-                if has_followed {
-                    lines.tell(self)?;
-                }
+                // Also to who did not follow it: the connection of who did may have been lost.
+                lines.tell(self)?;
                 return Ok(report(ended, !has_followed));
             }
             if is_running {

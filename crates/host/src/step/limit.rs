@@ -16,6 +16,16 @@ pub(super) fn within<T>(
     outer: &Cancel,
     work: impl FnOnce(&Cancel) -> T,
 ) -> (T, bool) {
+    until(limit, &|| outer.is_cancelled(), work)
+}
+
+/// Does some work that is cancelled when it is not wanted any more, or when the time is over; returns
+/// whether that was so.
+pub(super) fn until<T>(
+    limit: Duration,
+    is_unwanted: &(dyn Fn() -> bool + Sync),
+    work: impl FnOnce(&Cancel) -> T,
+) -> (T, bool) {
     let (cancel, is_late) = (Cancel::new(), AtomicBool::new(false));
     let begun = Instant::now();
     let done = std::thread::scope(|scope| {
@@ -29,7 +39,7 @@ pub(super) fn within<T>(
                         is_late.store(true, Ordering::SeqCst);
                         return cancel.cancel();
                     }
-                    if outer.is_cancelled() {
+                    if is_unwanted() {
                         return cancel.cancel();
                     }
                 }

@@ -6,13 +6,18 @@
 //! a step that is being done follows it from its beginning; one for a step whose process died does it
 //! again, which every request allows. Who is at it is told by a lock, never by a number of a process.
 //!
+//! Who listens for others to connect is a process of its own, too, which is not done once: it is there until
+//! its time is over, or until the run leaves the host.
+//!
 //! Keys go from one process to the other through a pipe, and are written nowhere.
 
 mod answer;
 mod caller;
 mod launch;
 mod limit;
+mod listener;
 mod network;
+mod relay;
 mod runner;
 mod status;
 mod store;
@@ -28,6 +33,7 @@ use crate::wire::{Failed, Order, Report, Request, Said, VERSION};
 
 pub use caller::call;
 pub use launch::{Launcher, leave_session};
+pub use relay::{Serve, Serving};
 pub use runner::run;
 pub use store::Steps;
 
@@ -49,6 +55,8 @@ pub struct Doer<'a> {
     pub clock: &'a dyn Clock,
     /// Stops the work.
     pub cancel: &'a Cancel,
+    /// Serves folders to other hosts.
+    pub serve: &'a dyn Serve,
 }
 
 impl std::fmt::Debug for Doer<'_> {

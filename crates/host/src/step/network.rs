@@ -16,7 +16,7 @@ const TOGETHER_MAX: usize = 64;
 /// How many are asked for at the most.
 const ADDRESSES_MAX: usize = 100_000;
 /// The longest that anybody is listened for.
-const LISTEN_MAX: Duration = Duration::from_mins(10);
+const LISTEN_MAX: Duration = Duration::from_hours(1);
 /// How often a listener looks at whether somebody came.
 const POLL: Duration = Duration::from_millis(20);
 
@@ -78,7 +78,7 @@ impl Ports {
         let mut opened = Self::default();
         for port in ports {
             match listen(*port) {
-                Ok(listener) => opened.listeners.push(listener),
+                Ok(listeners) => opened.listeners.extend(listeners),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                     opened.in_use.insert(*port);
                 }
@@ -88,10 +88,10 @@ impl Ports {
         opened
     }
 
-    /// Lets others connect until the time is over.
-    pub(super) fn serve(&self, time: Duration, cancel: &Cancel) {
+    /// Lets others connect until the time is over, or somebody says that it is.
+    pub(super) fn serve(&self, time: Duration, is_over: impl Fn() -> bool) {
         let begun = Instant::now();
-        while begun.elapsed() < time.min(LISTEN_MAX) && !cancel.is_cancelled() {
+        while begun.elapsed() < time.min(LISTEN_MAX) && !is_over() {
             for listener in &self.listeners {
                 // Whoever came knows enough.
                 while let Ok(came) = listener.accept() {
@@ -103,15 +103,17 @@ impl Ports {
     }
 }
 
-fn listen(port: u16) -> io::Result<TcpListener> {
-    let any = [IpAddr::from(Ipv6Addr::UNSPECIFIED), Ipv4Addr::UNSPECIFIED.into()];
-    let listener = match TcpListener::bind((any[0], port)) {
-        // A machine without IPv6.
-        Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
-            TcpListener::bind((any[1], port))?
-        }
-        listener => listener?,
+fn listen(port: u16) -> io::Result<Vec<TcpListener>> {
+    let bind = |any: IpAddr| -> io::Result<TcpListener> {
+        let listener = TcpListener::bind((any, port))?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
     };
-    listener.set_nonblocking(true)?;
-    Ok(listener)
+    match bind(Ipv6Addr::UNSPECIFIED.into()) {
+        // Usually that is for both families; where it is not, the other one is still free.
+        Ok(six) => Ok([six].into_iter().chain(bind(Ipv4Addr::UNSPECIFIED.into()).ok()).collect()),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(error),
+        // A machine without IPv6.
+        Err(_) => Ok(vec![bind(Ipv4Addr::UNSPECIFIED.into())?]),
+    }
 }

@@ -2,13 +2,15 @@
 
 use std::io::{self, Write};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use super::answer::{self, Answer, Attempt};
 use super::launch::Word;
+use super::relay::Relaying;
 use super::store::{Begun, digest};
-use super::{Doer, Steps};
+use super::{Doer, Steps, listener};
 use crate::generation;
-use crate::wire::{Order, Said};
+use crate::wire::{Order, Request, Said};
 
 /// How many lines of a step are kept.
 const LINES_MAX: usize = 10_000;
@@ -16,6 +18,9 @@ const LINES_MAX: usize = 10_000;
 /// Does a step, unless it is done or somebody else is at it, and writes down how it ended. `word` hears
 /// first which of these it is; nobody may be there to hear more.
 pub fn run(doer: &Doer<'_>, order: &Order, word: &mut dyn Write) -> io::Result<()> {
+    if let Request::Listen { ports, seconds } = &order.request {
+        return listener::run(doer, &order.id, ports, Duration::from_secs(*seconds), word);
+    }
     let mut say = |said: Word| writeln!(word, "{}", said.as_str()).and_then(|()| word.flush());
     let (steps, id) = (Steps::of(doer.host), &order.id);
     steps.make(id)?;
@@ -48,13 +53,22 @@ pub fn run(doer: &Doer<'_>, order: &Order, word: &mut dyn Write) -> io::Result<(
     if attempt.earlier.is_some() {
         lines.say(&Said::Line { text: "it was interrupted, and is done again".to_owned() });
     }
-    match answer::answer(doer, order, &attempt, &|said| lines.say(said)) {
+    let mut relaying = None;
+    let answered = match &order.request {
+        Request::Relay(relay) => {
+            let relay = relaying.insert(Relaying::new(doer, &steps, id, relay)?);
+            relay.get(Duration::from_secs(order.limit_seconds), &|said| lines.say(said))
+        }
+        _ => answer::answer(doer, order, &attempt, &|said| lines.say(said)),
+    };
+    match answered {
         Answer::Report(report) => steps.end(id, &report)?,
         Answer::Interrupted => return Err(io::Error::other("it was told to stop")),
     }
     // What is over is over; old ones that cannot be removed are only waste.
     drop(steps.collect());
-    Ok(())
+    // The step is still this process's: whoever forgets it waits for its end.
+    relaying.map_or(Ok(()), Relaying::serve)
 }
 
 /// What is told while a step is done.

@@ -7,11 +7,13 @@
 //!          errors         what the process said that was not asked
 //!          report.json    how it ended; nothing is done any more once it is there
 //!          lock           held by the process that is at it
+//!          listening.json what a listener listens on; it ends when somebody removes this
+//!          relay          of one that serves others: when this is gone, so is whoever serves
 //! ```
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use camino::Utf8PathBuf;
 use package::lock::Lock;
@@ -31,6 +33,12 @@ const FORMAT: u32 = 1;
 const RUNS_MAX: usize = 20;
 /// Room that is kept so that there is some for how a step ended, on a disk that it filled.
 const RESERVE_BYTES: usize = 64 << 10;
+/// What a step that serves others does so as long as it is there.
+pub(super) const RELAY: &str = "relay";
+/// How long whoever serves others may take to end.
+const RELAY_END_MAX: Duration = Duration::from_secs(20);
+/// How often somebody looks at whether it did.
+const POLL: Duration = Duration::from_millis(20);
 /// All runs.
 const ALL: &str = "*";
 
@@ -150,10 +158,21 @@ impl Steps {
         Ok(names.into_iter().filter_map(|name| StepId::try_from(name).ok()).collect())
     }
 
-    /// Forgets the steps of a run, or of all, that nobody is at. Returns how many.
+    /// The steps of a run, or of all.
+    pub(super) fn of_run(&self, run: &str) -> io::Result<impl Iterator<Item = StepId>> {
+        Ok(self.list()?.into_iter().filter(move |id| run == ALL || id.run() == run))
+    }
+
+    /// Forgets the steps of a run, or of all, that nobody is at; whoever serves others is ended first.
+    /// Returns how many.
     pub fn forget(&self, run: &str) -> io::Result<usize> {
-        let ids = self.list()?.into_iter().filter(|id| run == ALL || id.run() == run);
-        self.remove(ids)
+        self.remove(self.of_run(run)?)
+    }
+
+    /// Forgets a step that its caller is at, and no other.
+    pub(super) fn discard(&self, id: &StepId) -> io::Result<()> {
+        durable::remove_tree(&self.folder.join(id.as_str()))?;
+        self.remove_folder()
     }
 
     /// Forgets the steps of all runs but the newest.
@@ -172,26 +191,46 @@ impl Steps {
         self.remove(runs.into_iter().skip(RUNS_MAX).flat_map(|(_, ids)| ids)).map(drop)
     }
 
+    /// Ends whoever serves others for a step, and waits for that.
+    fn end_relay(&self, id: &StepId) -> io::Result<()> {
+        match fs_err::remove_file(self.path(id, RELAY)) {
+            Err(error) if is_absence(&error) => return Ok(()),
+            removed => removed?,
+        }
+        let begun = Instant::now();
+        while self.is_running(id)? && begun.elapsed() < RELAY_END_MAX {
+            std::thread::sleep(POLL);
+        }
+        Ok(())
+    }
+
     fn remove(&self, ids: impl Iterator<Item = StepId>) -> io::Result<usize> {
         let mut count = 0;
         for id in ids {
+            self.end_relay(&id)?;
             if let Some(_alone) = self.take(&id)? {
                 durable::remove_tree(&self.folder.join(id.as_str()))?;
                 count += 1;
             }
         }
+        self.remove_folder()?;
+        Ok(count)
+    }
+
+    /// Removes the folder of all steps when the last one is gone.
+    fn remove_folder(&self) -> io::Result<()> {
         match fs_err::remove_dir(&self.folder) {
             Err(error)
                 if !is_absence(&error) && error.kind() != io::ErrorKind::DirectoryNotEmpty =>
             {
                 Err(error)
             }
-            _ => Ok(count),
+            _ => Ok(()),
         }
     }
 }
 
-fn read(path: &camino::Utf8Path) -> io::Result<Option<Vec<u8>>> {
+pub(super) fn read(path: &camino::Utf8Path) -> io::Result<Option<Vec<u8>>> {
     match fs_err::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if is_absence(&error) => Ok(None),

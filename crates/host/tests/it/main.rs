@@ -21,6 +21,7 @@ mod plan;
 mod preflight;
 mod processes;
 mod publisher;
+mod relay;
 mod secrets;
 mod setup;
 mod step;

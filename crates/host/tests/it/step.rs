@@ -11,6 +11,7 @@ use host::wire::{Done, Failed, Level, Order, Report, Request, Said, StepId, VERS
 use package::Sha256;
 
 use crate::install::Scene;
+use crate::relay::Nobody;
 use crate::world::{Noon, listing};
 
 /// A host that gets orders.
@@ -60,17 +61,23 @@ impl Site {
             by: world.job().by,
             clock: &Noon,
             cancel: &world.cancel,
+            serve: &Nobody,
         })
     }
 
     /// What a caller hears who cannot start anybody.
-    fn call(&self, order: &Order) -> (bool, Report) {
+    fn heard(&self, order: &Order) -> Vec<Said> {
         let said = Mutex::new(Vec::new());
         let launcher =
             Launcher { program: "/bin/false".into(), arguments: Vec::new(), has_systemd: false };
         let say = |heard: &Said| said.lock().unwrap().push(heard.clone());
         self.doer(|doer| step::call(doer, order, &launcher, &say)).unwrap();
-        match said.into_inner().unwrap().pop() {
+        said.into_inner().unwrap()
+    }
+
+    /// The report of such a call.
+    fn call(&self, order: &Order) -> (bool, Report) {
+        match self.heard(order).pop() {
             Some(Said::Report { already, report, version: VERSION }) => (already, *report),
             last => panic!("the last word is no report: {last:?}"),
         }
@@ -129,6 +136,18 @@ fn a_step_that_was_done_is_answered_as_it_was_then_and_not_done_again() {
     let done = site.install("run.2");
     assert_eq!((done.changed, done.before, done.live), (false, Some(1), Some(1)));
     assert_eq!(site.switches(), 1);
+}
+
+#[test]
+fn what_a_step_said_is_told_to_who_comes_when_it_is_over() {
+    let site = Site::new();
+    site.install("run.1");
+    let again = order("run.1", Request::Install(site.wanted()));
+    let live = Said::Line { text: "generation 1 is live".to_owned() };
+    for _ in 0..2 {
+        let told = site.heard(&again);
+        assert_eq!(told.iter().filter(|said| **said == live).count(), 1, "{told:?}");
+    }
 }
 
 #[test]
@@ -404,35 +423,55 @@ fn ports_that_somebody_listens_on_are_reached_and_others_are_not() {
 }
 
 #[test]
-fn a_host_listens_so_that_others_can_try_to_reach_it() {
+fn a_host_listens_apart_until_it_is_told_that_it_is_enough() {
     let site = Site::new();
     let taken = TcpListener::bind("[::]:0").or_else(|_| TcpListener::bind("0.0.0.0:0")).unwrap();
-    let taken = taken.local_addr().map(|address| (taken, address.port())).unwrap();
+    let in_use = taken.local_addr().unwrap().port();
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let ports = [taken.1, free.port()].into();
-    let request = Request::Listen { ports, seconds: 600 };
-    let reached = Mutex::new(None);
-    let say = |said: &Said| {
-        if *said == Said::Ready {
+    let steps = Steps::of(&site.scene.fake.world.host);
+    for end in [
+        Request::Unlisten { run: "run-1".to_owned() },
+        Request::Unlisten { run: "*".to_owned() },
+        Request::Forget { run: "*".to_owned() },
+    ] {
+        let ports = [in_use, free.port()].into();
+        let order = order("run-1.listen", Request::Listen { ports, seconds: 600 });
+        std::thread::scope(|scope| {
+            let begun = steps.folder().join("run-1.listen/listening.json");
+            let apart = scope.spawn(|| site.run(&order));
+            while !begun.exists() {
+                std::thread::yield_now();
+            }
+            // Who asks again, as after a lost connection, is answered the same.
+            for _ in 0..2 {
+                let listened = Report::Listened { in_use: [in_use].into(), failed: Vec::new() };
+                assert_eq!(site.call(&order).1, listened);
+            }
             let addresses = vec![free];
-            *reached.lock().unwrap() = Some(site.ask(Request::Reach { addresses }));
-            // Nobody needs it any more.
-            site.scene.fake.world.cancel.cancel();
-        }
-    };
-    let launcher =
-        Launcher { program: "/bin/false".into(), arguments: Vec::new(), has_systemd: false };
-    let said = Mutex::new(Vec::new());
-    let both = |heard: &Said| {
-        say(heard);
-        said.lock().unwrap().push(heard.clone());
-    };
-    site.doer(|doer| step::call(doer, &order("listen", request), &launcher, &both)).unwrap();
-    assert_eq!(reached.into_inner().unwrap(), Some(Report::Reached { unreachable: Vec::new() }));
-    let Some(Said::Report { report, .. }) = said.into_inner().unwrap().pop() else {
-        panic!("no report")
-    };
-    assert_eq!(*report, Report::Listened { in_use: [taken.1].into(), failed: Vec::new() });
+            let all = Report::Reached { unreachable: Vec::new() };
+            assert_eq!(site.ask(Request::Reach { addresses }), all);
+            let other = Request::Unlisten { run: "run-2".to_owned() };
+            assert_eq!(site.ask(other), Report::Done(Done::default()));
+            let is_forgotten = matches!(end, Request::Forget { .. });
+            let changed = !is_forgotten;
+            assert_eq!(site.ask(end), Report::Done(Done { changed, ..Done::default() }));
+            assert_eq!(apart.join().unwrap(), "begun\n");
+        });
+        assert!(!steps.folder().exists(), "nothing is left");
+        let nobody = Request::Unlisten { run: "*".to_owned() };
+        assert_eq!(site.ask(nobody), Report::Done(Done::default()));
+    }
+    let refused = Report::Reached { unreachable: vec![(free, "refused".to_owned())] };
+    assert_eq!(site.ask(Request::Reach { addresses: vec![free] }), refused);
+}
+
+#[test]
+fn a_listener_that_nobody_ends_ends_when_its_time_is_over() {
+    let site = Site::new();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let request = Request::Listen { ports: [free.port()].into(), seconds: 0 };
+    assert_eq!(site.run(&order("run-1.listen", request)), "begun\n");
+    assert!(!Steps::of(&site.scene.fake.world.host).folder().exists(), "nothing is left");
 }
 
 #[test]

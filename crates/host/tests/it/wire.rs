@@ -4,8 +4,8 @@
 
 use host::history::{By, Entry, What};
 use host::wire::{
-    Action, Audit, Difference, Done, Failed, Finding, Level, Order, PlanSummary, Report, Request,
-    Said, Status, StepId, VERSION, Wanted,
+    Action, Audit, Difference, Done, Failed, Finding, Level, Order, PlanSummary, Relay, Report,
+    Request, Said, Status, StepId, VERSION, Wanted,
 };
 use package::Sha256;
 use serde::Serialize;
@@ -51,6 +51,16 @@ fn wanted() -> Wanted {
     }
 }
 
+fn relay(from: Option<&str>) -> Relay {
+    Relay {
+        folder: "/var/lib/bundle".to_owned(),
+        bundle: Sha256::of(b"bundle"),
+        from: from.map(str::to_owned),
+        packages: ids(&["a--2"]),
+        seconds: 3600,
+    }
+}
+
 #[test]
 fn orders_are_these_texts() {
     let bare = Wanted { public_key: None, role_keys: Vec::new(), ..wanted() };
@@ -60,6 +70,8 @@ fn orders_are_these_texts() {
         Request::Plan(bare.clone()),
         Request::Preflight(bare.clone()),
         Request::Stage(bare),
+        Request::Relay(relay(Some("http://10.0.0.1:40000"))),
+        Request::Relay(relay(None)),
         Request::Install(wanted()),
         Request::Check { cluster: true },
         Request::Rollback { generation: Some(2), expected: Some(3), reason: reason.clone() },
@@ -69,25 +81,29 @@ fn orders_are_these_texts() {
         Request::Act { action: "join".to_owned(), arguments: vec!["m2".to_owned()] },
         Request::Reach { addresses: vec!["10.0.0.1:80".parse().unwrap()] },
         Request::Listen { ports: [80, 443].into(), seconds: 30 },
+        Request::Unlisten { run: "run-1".to_owned() },
         Request::History,
         Request::Forget { run: "run-1".to_owned() },
     ];
     insta::assert_snapshot!(texts(requests.into_iter().map(order).collect()), @r#"
-    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"status"}
-    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"plan","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
-    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"preflight","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
-    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"stage","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
-    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"install","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"public_key":"RW","role_keys":["AGE-SECRET-KEY-1"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
-    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"check","cluster":true}
-    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"rollback","generation":2,"expected":3,"reason":"a wave failed"}
-    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"rollback","reason":"a wave failed"}
-    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"audit","fast":true}
-    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"uninstall","purge":true}
-    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"act","action":"join","arguments":["m2"]}
-    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"reach","addresses":["10.0.0.1:80"]}
-    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"listen","ports":[80,443],"seconds":30}
-    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"history"}
-    {"version":1,"id":"run-1.host-2.install","limit_seconds":900,"request":"forget","run":"run-1"}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"status"}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"plan","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"preflight","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"stage","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"relay","folder":"/var/lib/bundle","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","from":"http://10.0.0.1:40000","packages":["a--2"],"seconds":3600}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"relay","folder":"/var/lib/bundle","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","packages":["a--2"],"seconds":3600}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"install","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"public_key":"RW","role_keys":["AGE-SECRET-KEY-1"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"check","cluster":true}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"rollback","generation":2,"expected":3,"reason":"a wave failed"}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"rollback","reason":"a wave failed"}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"audit","fast":true}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"uninstall","purge":true}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"act","action":"join","arguments":["m2"]}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"reach","addresses":["10.0.0.1:80"]}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"listen","ports":[80,443],"seconds":30}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"unlisten","run":"run-1"}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"history"}
+    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"forget","run":"run-1"}
     "#);
 }
 
@@ -132,6 +148,8 @@ fn reports() -> Vec<Report> {
             ..PlanSummary::default()
         })),
         Report::Findings { findings: vec![finding.clone()] },
+        Report::Relaying { port: Some(40_000), bytes: 12 },
+        Report::Relaying { port: None, bytes: 0 },
         Report::Done(Done { changed: true, before: Some(1), live: Some(2), kept: Vec::new() }),
         Report::Failed(Failed {
             kind: "preflight".to_owned(),
@@ -164,17 +182,19 @@ fn what_a_host_says_is_these_texts() {
     {"said":"line","text":"added a--1"}
     {"said":"progress","done_bytes":1,"total_bytes":2}
     {"said":"ready"}
-    {"said":"report","version":1,"already":false,"report":"status","roles":[],"live":7,"generations":[],"distribution_version":null,"bundle":null,"packages":[],"failed_units":[],"time":null,"machine":null,"boot":null,"detected_address":null,"addresses":[],"free_bytes":null,"actions":[{"package":"quorum--1","name":"join","on":"add","of":["master"],"from":["master"],"description":"adds a member","timeout_seconds":60}]}
-    {"said":"report","version":1,"already":false,"report":"plan","from":7,"changes":true,"added":["a--2"],"removed":["a--1"],"fetched":["a--2"],"fetch_bytes":12,"disk_bytes":34,"free_bytes":null,"stops":["a.service"],"starts":["a.service"],"unknown":["b--1"],"detected_address":null,"findings":[],"digest":null}
-    {"said":"report","version":1,"already":false,"report":"findings","findings":[{"name":"disk","level":"error","found":"1 MB","fix":"make room"}]}
-    {"said":"report","version":1,"already":false,"report":"done","changed":true,"before":1,"live":2,"kept":[]}
-    {"said":"report","version":1,"already":false,"report":"failed","kind":"preflight","causes":["outer","inner"],"remedy":"do it","live":null,"went_back":false,"findings":[{"name":"disk","level":"error","found":"1 MB","fix":"make room"}],"log":["last"]}
-    {"said":"report","version":1,"already":false,"report":"audit","generation":0,"digest":null,"entries":0,"bytes":0,"differences":[{"at":"bin/a","should":"x","is":"y"}],"more":0,"unchecked":[]}
-    {"said":"report","version":1,"already":false,"report":"acted","output":"joined\n"}
-    {"said":"report","version":1,"already":false,"report":"reached","unreachable":[["10.0.0.1:80","refused"]]}
-    {"said":"report","version":1,"already":false,"report":"listened","in_use":[80],"failed":[[1,"no"]]}
-    {"said":"report","version":1,"already":false,"report":"history","entries":[{"format":1,"time":"2026-01-02T12:00:00Z","by":{"user":"ada","command":"x","program":"m 1"},"event":"switched","from":1,"to":2}]}
-    {"said":"report","version":1,"already":false,"report":"unsupported","newest":1}
+    {"said":"report","version":2,"already":false,"report":"status","roles":[],"live":7,"generations":[],"distribution_version":null,"bundle":null,"packages":[],"failed_units":[],"time":null,"machine":null,"boot":null,"detected_address":null,"addresses":[],"free_bytes":null,"actions":[{"package":"quorum--1","name":"join","on":"add","of":["master"],"from":["master"],"description":"adds a member","timeout_seconds":60}]}
+    {"said":"report","version":2,"already":false,"report":"plan","from":7,"changes":true,"added":["a--2"],"removed":["a--1"],"fetched":["a--2"],"fetch_bytes":12,"disk_bytes":34,"free_bytes":null,"stops":["a.service"],"starts":["a.service"],"unknown":["b--1"],"detected_address":null,"findings":[],"digest":null}
+    {"said":"report","version":2,"already":false,"report":"findings","findings":[{"name":"disk","level":"error","found":"1 MB","fix":"make room"}]}
+    {"said":"report","version":2,"already":false,"report":"relaying","port":40000,"bytes":12}
+    {"said":"report","version":2,"already":false,"report":"relaying","bytes":0}
+    {"said":"report","version":2,"already":false,"report":"done","changed":true,"before":1,"live":2,"kept":[]}
+    {"said":"report","version":2,"already":false,"report":"failed","kind":"preflight","causes":["outer","inner"],"remedy":"do it","live":null,"went_back":false,"findings":[{"name":"disk","level":"error","found":"1 MB","fix":"make room"}],"log":["last"]}
+    {"said":"report","version":2,"already":false,"report":"audit","generation":0,"digest":null,"entries":0,"bytes":0,"differences":[{"at":"bin/a","should":"x","is":"y"}],"more":0,"unchecked":[]}
+    {"said":"report","version":2,"already":false,"report":"acted","output":"joined\n"}
+    {"said":"report","version":2,"already":false,"report":"reached","unreachable":[["10.0.0.1:80","refused"]]}
+    {"said":"report","version":2,"already":false,"report":"listened","in_use":[80],"failed":[[1,"no"]]}
+    {"said":"report","version":2,"already":false,"report":"history","entries":[{"format":1,"time":"2026-01-02T12:00:00Z","by":{"user":"ada","command":"x","program":"m 1"},"event":"switched","from":1,"to":2}]}
+    {"said":"report","version":2,"already":false,"report":"unsupported","newest":1}
     "#);
 }
 

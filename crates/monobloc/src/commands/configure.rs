@@ -97,6 +97,11 @@ impl ConfigureArgs {
     pub(crate) fn upgrading_from(self, version: &str) -> Self {
         Self { upgrade_from: Some(version.to_owned()), ..self }
     }
+
+    /// The same with what a door needs.
+    pub(crate) fn for_door(self, door: Door) -> Self {
+        Self { doors: vec![door], ..self }
+    }
 }
 
 pub(crate) fn run(

@@ -1,15 +1,15 @@
-//! The progress of a run: one line for all hosts for those who watch, lines for those who keep them. Of
-//! few hosts each is told, of thousands only those in trouble.
+//! The progress of a run: a line for each group of hosts for those who watch, lines for those who keep them.
+//! Of few hosts each is told, of thousands only those in trouble.
 
-use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fleet::event::{Counts, Event, What};
 use fleet::run::{HostState, RunSpec, Stopped, WaveKind};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::crowd::Crowd;
 use super::{ERROR, Output, WARNING, bytes, plain, plural};
 use crate::context::Context;
 
@@ -17,6 +17,13 @@ use crate::context::Context;
 const FEW: usize = 24;
 /// So many hosts in trouble are told one by one; the rest is in the end's account.
 const TROUBLES_MAX: usize = 20;
+/// Nobody sees more.
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// While it is known who is through.
+const COUNTING: &str = "{msg}\n  {prefix:14} {bar:24} {pos}/{len} hosts";
+/// While it is not.
+const CLEANING: &str = "{msg}\n  {prefix:14} {len} hosts";
 
 /// Shows what happens while it happens.
 #[derive(Debug)]
@@ -26,65 +33,143 @@ pub(crate) struct FleetProgress {
     is_silent: bool,
     is_verbose: bool,
     seen: Mutex<Seen>,
+    /// What happened while somebody was asked; none: nobody is.
+    meanwhile: Mutex<Option<Vec<Event>>>,
 }
 
 /// What was seen so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Seen {
-    states: HashMap<String, &'static str>,
-    moved: HashMap<String, (u64, u64)>,
+    crowd: Crowd,
+    phase: String,
+    /// How many tenths of the phase were told.
+    tenths: usize,
     troubles: usize,
+    asides: usize,
     gate: Vec<String>,
+    drawn: Instant,
 }
 
 impl FleetProgress {
-    /// A line that changes if somebody watches and nobody parses.
+    /// Lines that change if somebody watches and nobody parses.
     pub(crate) fn new(context: &Context, output: &Output, spec: &RunSpec, verbose: bool) -> Self {
         let interactive = context.interactive && !output.is_json();
+        Self { is_verbose: verbose, ..Self::with(spec, interactive, output.is_json()) }
+    }
+
+    /// Shows nothing, and can be asked through.
+    pub(crate) fn silent(spec: &RunSpec) -> Self {
+        Self::with(spec, false, true)
+    }
+
+    fn with(spec: &RunSpec, interactive: bool, is_silent: bool) -> Self {
         let target =
             if interactive { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let hosts = spec.worked_on();
         let bar = ProgressBar::with_draw_target(Some(hosts as u64), target);
-        let template = "  {prefix:10} {bar:24} {pos}/{len} hosts {msg}";
-        bar.set_style(ProgressStyle::with_template(template).expect("the template is valid"));
+        bar.set_style(style(COUNTING));
         if interactive {
             bar.enable_steady_tick(Duration::from_millis(200));
         }
         Self {
             bar,
             is_few: hosts <= FEW,
-            is_silent: output.is_json(),
-            is_verbose: verbose,
-            seen: Mutex::default(),
+            is_silent,
+            is_verbose: false,
+            seen: Mutex::new(Seen {
+                crowd: Crowd::new(spec),
+                phase: String::new(),
+                tenths: 0,
+                troubles: 0,
+                asides: 0,
+                gate: Vec::new(),
+                drawn: Instant::now(),
+            }),
+            meanwhile: Mutex::default(),
         }
     }
 
-    /// Takes the line away.
+    /// Goes on from where a run was interrupted or paused, without telling it again.
+    pub(crate) fn catch_up(&self, past: &[Event]) {
+        if self.is_silent {
+            return;
+        }
+        for event in past {
+            self.seen().crowd.event(&event.what);
+            if let What::Phase { phase: _, name, hosts } = &event.what {
+                self.enter(name, *hosts);
+            }
+        }
+    }
+
+    /// Takes the lines away.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// Something happened.
+    /// Something happened. While somebody is asked it is shown later: the run goes on without waiting, and
+    /// nothing is drawn over the question.
     pub(crate) fn event(&self, event: &Event) {
-        match &event.what {
+        match &mut *self.meanwhile() {
+            Some(meanwhile) => meanwhile.push(event.clone()),
+            None => self.show(event),
+        }
+    }
+
+    /// Asks somebody, with nothing else on the screen.
+    pub(crate) fn while_asking<T>(&self, ask: impl FnOnce() -> T) -> T {
+        *self.meanwhile() = Some(Vec::new());
+        let answer = self.bar.suspend(ask);
+        let mut meanwhile = self.meanwhile();
+        meanwhile.take().unwrap_or_default().iter().for_each(|event| self.show(event));
+        answer
+    }
+
+    fn meanwhile(&self) -> std::sync::MutexGuard<'_, Option<Vec<Event>>> {
+        self.meanwhile.lock().expect("rendering does not panic")
+    }
+
+    fn show(&self, event: &Event) {
+        if self.is_silent {
+            return;
+        }
+        let is_news = self.seen().crowd.event(&event.what);
+        if is_news {
+            self.tell(&event.what);
+        }
+        self.draw();
+    }
+
+    fn tell(&self, what: &What) {
+        match what {
             What::Began { run, operation, hosts } => {
                 self.say(&format!("{operation} of {}, run {run}", plural(*hosts, "host")));
             }
             What::Resumed => self.say("going on after an interruption"),
             What::Continued => self.say("going on"),
-            What::Phase { name, hosts, .. } => self.phase(name, *hosts),
+            What::Phase { name, hosts, .. } => {
+                self.enter(name, *hosts);
+                self.say(&format!("{name}: {}", plural(*hosts, "host")));
+            }
             What::Waves { sizes } if sizes.len() > 1 => {
-                let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
-                self.say(&format!("in {} waves of {} hosts", sizes.len(), sizes.join(", ")));
+                self.say(&format!("in {} waves: {}", sizes.len(), sizes_of(sizes)));
             }
             What::Wave { wave, waves, kind, hosts } => {
                 self.say(&format!("wave {wave} of {waves}, {}: {}", kind_of(*kind), some(hosts)));
             }
             What::WaveEnded { wave, well: false } => self.warn(&format!("wave {wave} failed")),
             What::Gate { wave, well, attempt, evidence, .. } if !well => {
-                let found: Vec<String> =
+                let mut found: Vec<String> =
                     evidence.iter().map(|seen| format!("{}: {}", seen.host, seen.cause)).collect();
+                // In which order they answered says nothing.
+                found.sort();
                 self.gate(*wave, *attempt, &found);
+            }
+            What::Acted { host, on, action, output } => {
+                let said = output.lines().last().unwrap_or_default().trim();
+                let said =
+                    if said.is_empty() { String::new() } else { format!(": {}", plain(said)) };
+                self.say(&format!("{host}: {action} on {on}{said}"));
             }
             What::Undoing { wave, hosts } => {
                 let hosts = plural(*hosts, "host");
@@ -97,50 +182,87 @@ impl FleetProgress {
                 let seconds = wait_ms.div_ceil(1000);
                 self.say(&format!("{host}: {step}: {fault}; trying again in {seconds} s"));
             }
+            What::Supplied { host, from, bytes: moved } if self.is_few => {
+                let from = from.as_deref().unwrap_or("here");
+                self.say(&format!("{host}: has {} from {from}", bytes(*moved)));
+            }
             What::Aside { host, during, cause } => {
-                self.say(&format!("{host}: {during}: {cause}"));
+                let mut seen = self.seen();
+                seen.asides += 1;
+                if seen.asides <= TROUBLES_MAX {
+                    drop(seen);
+                    self.say(&format!("{host}: {during}: {cause}"));
+                }
             }
             What::Line { host, text } if self.is_verbose => {
                 self.say(&format!("{host} | {}", plain(text)));
-            }
-            What::Progress { host, done_bytes, total_bytes } => {
-                self.moved(host, *done_bytes, *total_bytes);
             }
             _ => {}
         }
     }
 
-    fn phase(&self, name: &str, hosts: usize) {
+    fn enter(&self, name: &str, hosts: usize) {
+        let mut seen = self.seen();
+        name.clone_into(&mut seen.phase);
+        seen.tenths = 0;
+        let is_counting = seen.crowd.progress().is_some();
+        self.bar.set_style(style(if is_counting { COUNTING } else { CLEANING }));
         self.bar.set_prefix(name.to_owned());
         self.bar.set_length(hosts as u64);
         self.bar.set_position(0);
-        self.bar.set_message("");
-        self.seen().moved.clear();
-        self.say(&format!("{name}: {}", plural(hosts, "host")));
     }
 
     fn host(&self, host: &str, state: &HostState) {
         let mut seen = self.seen();
-        seen.states.insert(host.to_owned(), state.name());
         let is_at_rest = !matches!(
             state,
             HostState::Asking | HostState::Staging | HostState::Switching | HostState::Undoing
         );
-        if is_at_rest {
-            self.bar.inc(1);
-        }
         if let Some(trouble) = state.trouble() {
             seen.troubles += 1;
-            if seen.troubles <= TROUBLES_MAX {
+            let troubles = seen.troubles;
+            drop(seen);
+            if troubles <= TROUBLES_MAX {
                 let causes = plain(&trouble.causes.join(": "));
-                let text = format!("{host}: {}: {causes}", words(state));
-                drop(seen);
-                self.error(&text);
+                self.error(&format!("{host}: {}: {causes}", words(state)));
+            } else if troubles == TROUBLES_MAX + 1 {
+                self.error("more hosts are in trouble; the end tells of all of them");
             }
         } else if self.is_few && is_at_rest && *state != HostState::Pending {
             drop(seen);
             self.say(&format!("{host}: {}", words(state)));
+        } else {
+            drop(seen);
         }
+        self.tenths();
+    }
+
+    /// How far thousands of hosts are, for those who keep lines.
+    fn tenths(&self) {
+        if self.is_watched() || self.is_few {
+            return;
+        }
+        let mut seen = self.seen();
+        let Some((through, all)) = seen.crowd.progress() else { return };
+        let tenths = (through * 10).checked_div(all).unwrap_or(0);
+        if tenths > seen.tenths {
+            seen.tenths = tenths;
+            let line = format!("{}: {through} of {}", seen.phase, plural(all, "host"));
+            drop(seen);
+            self.say(&line);
+        }
+    }
+
+    fn draw(&self) {
+        let mut seen = self.seen();
+        if !self.is_watched() || seen.drawn.elapsed() < REDRAW {
+            return;
+        }
+        seen.drawn = Instant::now();
+        if let Some((through, _)) = seen.crowd.progress() {
+            self.bar.set_position(through as u64);
+        }
+        self.bar.set_message(seen.crowd.lines());
     }
 
     /// What keeps a cluster from being well, when it is something else than before.
@@ -154,12 +276,9 @@ impl FleetProgress {
         }
     }
 
-    fn moved(&self, host: &str, done: u64, total: u64) {
-        let mut seen = self.seen();
-        seen.moved.insert(host.to_owned(), (done, total));
-        let sum = |part: fn(&(u64, u64)) -> u64| seen.moved.values().map(part).sum();
-        let (done, total): (u64, u64) = (sum(|moved| moved.0), sum(|moved| moved.1));
-        self.bar.set_message(format!("{} of {}", bytes(done), bytes(total)));
+    /// Whether lines change before somebody's eyes.
+    fn is_watched(&self) -> bool {
+        !self.bar.is_hidden()
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
@@ -180,6 +299,17 @@ impl FleetProgress {
             self.bar.suspend(|| drop(writeln!(anstream::stderr(), "{line}")));
         }
     }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("the template is valid")
+}
+
+/// How many waves there are of which size.
+fn sizes_of(sizes: &[usize]) -> String {
+    let same = sizes.chunk_by(|one, other| one == other);
+    let told = same.map(|same| format!("{} of {}", same.len(), plural(same[0], "host")));
+    told.collect::<Vec<_>>().join(", ")
 }
 
 fn kind_of(kind: WaveKind) -> &'static str {
@@ -239,8 +369,17 @@ pub(crate) fn stopped(why: &Stopped) -> String {
 
 /// How many hosts are in which state.
 pub(crate) fn counted(counts: &Counts) -> String {
-    let Counts { done, unchanged, rolled_back, failed, unreachable, in_doubt, skipped, open } =
-        *counts;
+    let Counts {
+        done,
+        unchanged,
+        rolled_back,
+        failed,
+        unreachable,
+        in_doubt,
+        skipped,
+        switched,
+        open,
+    } = *counts;
     let all = [
         (done, "done"),
         (unchanged, "unchanged"),
@@ -249,6 +388,7 @@ pub(crate) fn counted(counts: &Counts) -> String {
         (unreachable, "not reached"),
         (in_doubt, "in doubt"),
         (skipped, "left alone"),
+        (switched, "switched and not confirmed"),
         (open, "not at an end"),
     ];
     let told: Vec<String> = all
@@ -257,4 +397,43 @@ pub(crate) fn counted(counts: &Counts) -> String {
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
     told.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use fleet::run::{Operation, RunId};
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn what_happens_while_somebody_is_asked_keeps_nobody_waiting_and_is_shown_afterwards() {
+        let id = RunId::try_from("run".to_owned()).unwrap();
+        let spec = RunSpec::new(id, "cluster", Operation::Status);
+        let progress = FleetProgress::with(&spec, false, false);
+        let aside = |host: &str| {
+            let (during, cause) = ("leave".to_owned(), "gone".to_owned());
+            let what = What::Aside { host: host.to_owned(), during, cause };
+            progress.event(&Event { number: None, at: Timestamp::UNIX_EPOCH, what });
+        };
+        let asides = || progress.seen().asides;
+        aside("a1");
+        assert_eq!(asides(), 1);
+        let answer = progress.while_asking(|| {
+            // By another one, as in a run; it would wait for the answer if it drew anything.
+            std::thread::scope(|scope| {
+                scope.spawn(|| aside("a2"));
+            });
+            asides()
+        });
+        assert_eq!((answer, asides()), (1, 2));
+    }
+
+    #[test]
+    fn waves_of_one_size_are_told_together() {
+        let mut sizes = vec![1, 1, 1, 5];
+        sizes.extend([10; 50]);
+        sizes.push(3);
+        assert_eq!(sizes_of(&sizes), "3 of 1 host, 1 of 5 hosts, 50 of 10 hosts, 1 of 3 hosts");
+    }
 }

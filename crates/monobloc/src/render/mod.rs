@@ -3,6 +3,7 @@
 
 mod access;
 pub(crate) mod config;
+mod crowd;
 mod diagnostic;
 pub(crate) mod fleet;
 mod host;

@@ -151,11 +151,10 @@ fn the_installer_says_its_variant_and_version() {
 }
 
 #[test]
-fn the_installer_does_one_thing_at_a_time() {
+fn the_installer_tells_of_all_its_flags() {
     let env = TestEnv::new();
-    fs_err::create_dir(env.path("packages")).unwrap();
-    let run = |arguments: &[&str]| show(&mut installer(&env, "dcos_generate_config.sh", arguments));
-    assert_snapshot!(run(&["--help"]), @"
+    let mut help = installer(&env, "dcos_generate_config.sh", &["--help"]);
+    assert_snapshot!(show(&mut help), @"
     exit: 0
     --- stdout
     Make a cluster's configuration from `genconf/config.yaml`
@@ -169,8 +168,25 @@ fn the_installer_does_one_thing_at_a_time() {
               Check the configuration
           --hash-password [<PASSWORD>]
               Hash a password with SHA-512-crypt; without one, ask for it
+          --set-superuser-password [<PASSWORD>]
+              Hash a password as `--hash-password` does, and keep it as `superuser_password_hash` in the
+              configuration
           --generate-node-upgrade-script <VERSION>
               Make the bundle, and the script that upgrades hosts on which this version is installed
+          --install-prereqs
+              Do nothing: hosts need nothing to be installed before
+          --preflight
+              Look at whether all hosts can become what was configured
+          --deploy
+              Install all hosts over SSH
+          --postflight
+              Look at whether all hosts are well
+          --uninstall
+              Remove everything from all hosts
+          --web
+              Install all hosts from a browser: not there yet
+          --aws-cloudformation
+              Make the bundle, and a template for machines at AWS
           --version
               Print variant and version as JSON
           --tree <FOLDER|FILE>
@@ -180,10 +196,21 @@ fn the_installer_does_one_thing_at_a_time() {
               Write one JSON document to standard output instead of text
       -v, --verbose
               Say more
+          --offline
+              With `--web`: hosts get nothing from the internet; they never do
+          --cli-telemetry-disabled
+              Tell nobody what was done; nobody is ever told
       -h, --help
               Print help
     --- stderr
     ");
+}
+
+#[test]
+fn the_installer_does_one_thing_at_a_time() {
+    let env = TestEnv::new();
+    fs_err::create_dir(env.path("packages")).unwrap();
+    let run = |arguments: &[&str]| show(&mut installer(&env, "dcos_generate_config.sh", arguments));
     assert_snapshot!(run(&["--genconf", "--validate-config"]), @"
     exit: 2
     --- stdout
@@ -208,4 +235,79 @@ fn the_installer_does_one_thing_at_a_time() {
     error: cannot read the configuration `genconf/config.yaml`: it does not exist
     hint: `monobloc config init` writes one to begin with
     ");
+}
+
+#[test]
+fn old_flags_do_what_they_did_or_say_why_not() {
+    let env = TestEnv::new();
+    let run = |arguments: &[&str]| show(&mut installer(&env, "dcos_generate_config.sh", arguments));
+    assert_snapshot!(run(&["--web", "--offline", "-p", "9000"]), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: there is no web interface yet
+    hint: `--preflight`, `--deploy` and `--postflight` do the same from here
+    ");
+    assert_snapshot!(run(&["--install-prereqs", "--cli-telemetry-disabled"]), @"
+    exit: 0
+    --- stdout
+    nothing is installed: hosts need a kernel, a shell, and curl or wget
+    --- stderr
+    hint: `--preflight` looks at whether they are fit
+    ");
+    assert_snapshot!(show(&mut env.monobloc(&["--web", "--json"])), @r#"
+    exit: 1
+    --- stdout
+    {
+      "schema": "monobloc.error/1",
+      "error": "there is no web interface yet",
+      "hint": "`--preflight`, `--deploy` and `--postflight` do the same from here",
+      "diagnostics": []
+    }
+    --- stderr
+    "#);
+    for flag in ["--preflight", "--deploy", "--postflight", "--uninstall"] {
+        let said = run(&[flag]);
+        assert!(said.starts_with("exit: 1\n"), "{said}");
+        assert!(said.contains("error: `genconf` has nothing that was configured"), "{said}");
+    }
+    let said = run(&["--web", "--deploy"]);
+    assert!(said.contains("the argument '--web' cannot be used with '--deploy'"), "{said}");
+}
+
+#[test]
+fn a_superuser_password_is_kept_in_the_configuration_as_a_hash() {
+    let env = TestEnv::new();
+    let keep = |password: &str| {
+        let flag = format!("--set-superuser-password={password}");
+        show(&mut installer(&env, "dcos_generate_config.sh", &[&flag]))
+    };
+    assert!(keep("s3cret").contains("genconf/config.yaml"), "there is no file yet");
+    env.write_config("# ours\ncluster_name: harbour\nagent_list:\n  - 10.0.0.1\n");
+    assert_snapshot!(keep("s3cret"), @"
+    exit: 0
+    --- stdout
+    `genconf/config.yaml` has `superuser_password_hash` now
+    --- stderr
+    warning: the history of the shell has the password now; leave it out to be asked for it
+    ");
+    let first = env.read("genconf/config.yaml");
+    assert!(first.starts_with("# ours\ncluster_name: harbour\n"), "{first}");
+    assert!(first.contains("superuser_password_hash: '$6$rounds=656000$"), "{first}");
+    keep("another");
+    let second = env.read("genconf/config.yaml");
+    assert_eq!(first.lines().count(), second.lines().count());
+    assert!(first != second && !second.contains("another"), "{second}");
+
+    // What is not one line for each value is left as it is.
+    env.write_config("{cluster_name: harbour}\n");
+    assert_snapshot!(keep("s3cret"), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    warning: the history of the shell has the password now; leave it out to be asked for it
+    error: `genconf/config.yaml` is written in a way that cannot be changed here
+    hint: write `superuser_password_hash` yourself, with what `--hash-password` says
+    ");
+    assert_eq!(env.read("genconf/config.yaml"), "{cluster_name: harbour}\n");
 }

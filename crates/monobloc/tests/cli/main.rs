@@ -10,6 +10,7 @@ mod config_detect;
 mod config_init;
 mod configure;
 mod doors;
+mod fleet;
 mod host;
 mod install;
 mod installer;

@@ -22,6 +22,20 @@ fn help_says_what_there_is() {
       config       Say what a cluster is, and try it before hosts see it
       configure    Configure a built tree for one cluster: makes what hosts install
       serve        Serve bundles over HTTP, for hosts to install
+      plan         Show exactly what would be done to each host, and change nothing
+      apply        Do what a saved plan says, or nothing if hosts are not any more what they were
+      preflight    Look at whether hosts can become what was configured, each by itself and all together
+      deploy       Install what was configured on hosts that have nothing yet
+      postflight   Look at whether hosts, and the cluster as a whole, are well
+      upgrade      Make hosts what was configured, some at a time
+      rollback     Undo an upgrade on all hosts that it changed, from what they have on disk
+      status       Show what hosts have, or what runs did
+      audit        Compare every byte of every host with what was installed
+      uninstall    Remove everything from hosts that was installed
+      resume       Go on with a run that was interrupted, or is paused
+      logs         Show all that a host said in a run
+      export       Write what a run did as the reference's installer did, or all of its events
+      simulate     Try waves and limits on hosts that are not there
       host         Keep the packages of this host and switch between generations of them
       local        Make hosts on this machine to try and test with
       completions  Print a completion script for a shell

@@ -1,9 +1,12 @@
 //! Tests on real hosts, each with a cluster of its own name.
 
+mod across;
 mod faults;
 mod fleet;
+mod members;
 mod order;
 mod quorum;
+mod relay;
 mod trouble;
 mod walk;
 

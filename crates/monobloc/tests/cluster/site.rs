@@ -98,6 +98,11 @@ impl Site {
         self.cluster.ssh_key()
     }
 
+    /// Where the configuration is.
+    pub(crate) fn config(&self) -> Utf8PathBuf {
+        self.cluster.config().unwrap()
+    }
+
     /// The folder that is served.
     fn served(&self) -> Utf8PathBuf {
         self.cluster.config().unwrap().with_file_name("serve")
@@ -164,7 +169,11 @@ impl Site {
     ) -> Command {
         let config = self.cluster.config().unwrap();
         let mut command = self.command(words);
-        command.args(["--config", config.as_str(), "--inventory", inventory.as_str()]);
+        command.args(["--config", config.as_str()]);
+        // A plan knows its hosts.
+        if words[0] != "apply" {
+            command.args(["--inventory", inventory.as_str()]);
+        }
         if !["logs", "export"].contains(&words[0]) {
             command.args(["--known-hosts", known.as_str()]);
         }

@@ -190,8 +190,8 @@ impl<'n> Entry<'_, '_, 'n> {
     }
 
     /// Roles that the distribution has.
-    pub(super) fn roles(&mut self, known: &BTreeSet<RoleName>) -> BTreeSet<RoleName> {
-        let what = self.named("roles");
+    pub(super) fn roles(&mut self, key: &str, known: &BTreeSet<RoleName>) -> BTreeSet<RoleName> {
+        let what = self.named(key);
         let role = |entry: &mut Self, node: &Node| {
             let role: RoleName = entry.reader.parse(node, &what)?;
             if !known.contains(&role) {
@@ -202,7 +202,7 @@ impl<'n> Entry<'_, '_, 'n> {
             }
             Some(role)
         };
-        self.several("roles", role).into_iter().collect()
+        self.several(key, role).into_iter().collect()
     }
 }
 

@@ -2,6 +2,7 @@
 //! distribution writes it as `config/preflight.yaml` ([`read`]), and a bundle has it in one form.
 
 mod entry;
+mod reach;
 mod read;
 mod version;
 
@@ -31,6 +32,22 @@ pub struct Preflight {
     format: u32,
     /// What is checked, in the order of declaration.
     pub checks: Vec<Declared>,
+    /// Who must reach whom. One machine alone cannot tell, so hosts leave it to who asks all of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reach: Vec<Reach>,
+}
+
+/// Hosts that must reach others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reach {
+    /// The roles of those who connect; none: all.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub from: BTreeSet<RoleName>,
+    /// The roles of those they connect to; none: all.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub to: BTreeSet<RoleName>,
+    /// On these ports.
+    pub tcp: BTreeSet<u16>,
 }
 
 /// One check with what a distribution says of it.
@@ -185,7 +202,7 @@ impl Check {
 impl Preflight {
     /// A document of these checks.
     pub fn new(checks: Vec<Declared>) -> Self {
-        Self { format: FORMAT, checks }
+        Self { format: FORMAT, checks, reach: Vec::new() }
     }
 
     /// Its one written form.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use camino::Utf8Path;
 
 use super::entry::{Entry, suggestion};
-use super::{Check, Declared, Preflight, Program, SEVERITIES};
+use super::{Check, Declared, Preflight, Program, SEVERITIES, reach};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::document::{Key, Node, Reader, Value};
 use crate::id::RoleName;
@@ -53,9 +53,9 @@ pub fn read(
     roles: &BTreeSet<RoleName>,
 ) -> Result<Preflight, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, text);
-    let mut checks = Vec::new();
+    let (mut checks, mut reached) = (Vec::new(), Vec::new());
     if let Some(node) = reader.yaml()
-        && let Some(fields) = reader.object(&node, "the file", &["checks", "own"])
+        && let Some(fields) = reader.object(&node, "the file", &["checks", "own", "reach"])
     {
         if let Some(node) = fields.get("checks")
             && !matches!(node.value, Value::Null)
@@ -70,11 +70,16 @@ pub fn read(
         {
             own(&mut reader, node, roles, &mut checks);
         }
+        if let Some(node) = fields.get("reach")
+            && !matches!(node.value, Value::Null)
+        {
+            reached = reach::read(&mut reader, node, roles);
+        }
     }
     if reader.diagnostics.iter().any(|found| found.severity == Severity::Error) {
         return Err(reader.diagnostics);
     }
-    Ok(Preflight::new(checks))
+    Ok(Preflight { reach: reached, ..Preflight::new(checks) })
 }
 
 /// The declarations of one name.
@@ -140,7 +145,7 @@ fn declare(
     roles: &BTreeSet<RoleName>,
     checks: &mut Vec<Declared>,
 ) {
-    let (roles, severity) = (entry.roles(roles), entry.severity());
+    let (roles, severity) = (entry.roles("roles", roles), entry.severity());
     let fix = entry.get("fix").and_then(|node| entry.reader.string(node, "`fix`"));
     checks.push(Declared { check, roles, severity, fix: fix.map(str::to_owned) });
 }

@@ -49,6 +49,9 @@ own:
     severity: warning
     fix: build a RAID
   - {name: ping, command: [ping, -c1, 192.0.2.1]}
+reach:
+  - {from: [slave, slave_public], to: master, tcp: [2379, 4222]}
+  - {to: [master], tcp: 80}
 "##;
 
 #[test]
@@ -74,6 +77,11 @@ fn what_is_declared_has_one_form() {
     {"check":"own","name":"raid","program":{"script":"#!/bin/sh\nexit 0\n"},"timeout_ms":500,"severity":"warning","fix":"build a RAID"}
     {"check":"own","name":"ping","program":{"command":["ping","-c1","192.0.2.1"]},"timeout_ms":10000}
     "##);
+    let lines = read.reach.iter().map(|reach| serde_json::to_string(reach).unwrap());
+    insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @r#"
+    {"from":["slave","slave_public"],"to":["master"],"tcp":[2379,4222]}
+    {"to":["master"],"tcp":[80]}
+    "#);
     assert!(read.to_json().starts_with(b"{\n  \"checks\":[\n"));
     assert_eq!(Preflight::parse(&read.to_json()).unwrap(), read);
 }
@@ -98,9 +106,15 @@ own:
   - {name: text, script: "echo"}
   - {name: long, command: [a], timeout: 1h}
 extra: 1
+reach:
+  - {from: [masster], tcp: [80]}
+  - {to: [master], ports: [80]}
+  - {tcp: [0]}
+  - {tcp: []}
+  - master
 "#;
     insta::assert_snapshot!(mistakes(text), @"
-    config/preflight.yaml:18:1: unknown key `extra` in the file (known keys: checks, own)
+    config/preflight.yaml:18:1: unknown key `extra` in the file (known keys: checks, own, reach)
     config/preflight.yaml:3:3: there is no check `portz` (did you mean `ports`?)
     config/preflight.yaml:4:11: unknown key `tpc` in check `ports` (did you mean `tcp`?)
     config/preflight.yaml:4:28: `tcp` of check `ports` is no port (expected a number from 1 to 65535)
@@ -120,6 +134,12 @@ extra: 1
     config/preflight.yaml:15:5: a check has either `script` or `command`
     config/preflight.yaml:16:26: `script` does not start with `#!` and the path of an interpreter (begin it with the line `#!/bin/sh`)
     config/preflight.yaml:17:5: check `long` may run for 1 ms to 5 minutes
+    config/preflight.yaml:20:13: the distribution has no role `masster` (did you mean `master`?)
+    config/preflight.yaml:21:20: unknown key `ports` in an entry of `reach` (known keys: from, to, tcp)
+    config/preflight.yaml:21:5: an entry of `reach` lacks the key `tcp`
+    config/preflight.yaml:22:12: `tcp` of an entry of `reach` is no port (expected a number from 1 to 65535)
+    config/preflight.yaml:23:11: an entry of `reach` names no port
+    config/preflight.yaml:24:5: an entry of `reach` is a string, expected an object
     ");
 }
 
@@ -153,4 +173,13 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_program_that_knows_nothing_of_who_reaches_whom_reads_the_rest() {
+    let with = parse("checks: {swap: off}\nreach:\n  - {tcp: [80]}\n").unwrap();
+    let without = parse("checks: {swap: off}\n").unwrap();
+    assert!(!String::from_utf8(without.to_json()).unwrap().contains("reach"));
+    assert_eq!(Preflight::parse(&without.to_json()).unwrap().reach, []);
+    assert_eq!(Preflight::parse(&with.to_json()).unwrap().checks, without.checks);
 }

@@ -1,6 +1,6 @@
 //! What hosts are told, and what their answers mean.
 
-use host::wire::{Level, Report, Request};
+use host::wire::{Level, PlanSummary, Report, Request};
 
 use super::{Action, At, Doing, Machine, Outcome, Part, Todo};
 use crate::run::spec::{Change, Operation, Task, UNDO, Work, changes_host, request_name};
@@ -16,6 +16,11 @@ impl Machine {
             }
             (Doing::Switch, Work::Waves(waves)) => waves.change.name(),
             (Doing::Undo, _) => UNDO,
+            (Doing::Across, _) => request_name(&self.order_across(host)),
+            (Doing::Act, _) => "act",
+            (Doing::Send, _) => "push",
+            (Doing::Fetch | Doing::Serve, _) => "relay",
+            (Doing::Stage, _) => "stage",
             _ => "check",
         }
     }
@@ -30,7 +35,11 @@ impl Machine {
         let tag = match doing {
             Doing::Task(task) => format!("p{phase}-{task}-{name}"),
             Doing::Own(index) => format!("p{phase}-{index}-{name}"),
+            Doing::Send | Doing::Serve | Doing::Stage => format!("p{phase}-{name}"),
+            Doing::Fetch => format!("p{phase}-{}-{name}", self.in_relay().tries(host)),
             Doing::Switch | Doing::Undo => format!("p{phase}-w{wave}-{name}"),
+            Doing::Across => self.tag_across(host),
+            Doing::Act => format!("p{phase}-w{wave}-{}", self.acts().tag()),
             Doing::Ask => {
                 let Part::Gate(asking) = &self.in_waves().part else {
                     unreachable!("who asks is at a gate")
@@ -45,7 +54,10 @@ impl Machine {
         let action = self.action(host, doing);
         let limits = &self.spec.limits;
         let limit = match &action {
-            Action::Push | Action::Order(Request::Stage(_) | Request::Audit { .. }) => limits.stage,
+            Action::Push
+            | Action::Order(Request::Stage(_) | Request::Relay(_) | Request::Audit { .. }) => {
+                limits.stage
+            }
             Action::Order(request) if changes_host(request) => limits.switch,
             Action::Leave | Action::Order(_) => limits.look,
         };
@@ -68,6 +80,9 @@ impl Machine {
                 Task::Leave => return Action::Leave,
             },
             (Doing::Own(index), Work::Own(own)) => own[index].1.clone(),
+            (Doing::Send, _) => return Action::Push,
+            (Doing::Fetch | Doing::Serve, _) => Request::Relay(self.relay(host, wanted().bundle)),
+            (Doing::Stage, _) => Request::Stage(wanted()),
             (Doing::Switch, Work::Waves(waves)) => match waves.change {
                 Change::Install => Request::Install(wanted()),
                 Change::Uninstall { purge } => Request::Uninstall { purge },
@@ -86,6 +101,8 @@ impl Machine {
                     reason: format!("wave {wave} of run {} failed", self.spec.id),
                 }
             }
+            (Doing::Across, _) => self.order_across(host),
+            (Doing::Act, _) => self.act_request(),
             _ => Request::Check { cluster: true },
         })
     }
@@ -135,24 +152,7 @@ impl Machine {
                     _ => Happening::Refused(trouble),
                 }
             }
-            Report::Plan(plan) => {
-                entry.is_looked_at = true;
-                entry.from = plan.from;
-                let planned = self.spec.hosts[host].planned;
-                if planned.is_some() && planned != plan.digest {
-                    let cause = "the host is not as it was when it was planned";
-                    return Happening::Refused(Trouble::because(during, "changed since", cause));
-                }
-                let trouble = Trouble::findings(during, &plan.findings);
-                let is_new = plan.from.is_none() || self.spec.operation != Operation::Deploy;
-                if !is_new && plan.changes {
-                    Happening::Spared
-                } else if trouble.findings.is_empty() {
-                    Happening::Did { changed: plan.changes }
-                } else {
-                    Happening::Refused(trouble)
-                }
-            }
+            Report::Plan(plan) => self.planned(host, during, plan),
             Report::Findings { findings }
                 if findings.iter().any(|finding| finding.level == Level::Error) =>
             {
@@ -169,6 +169,28 @@ impl Machine {
                 Happening::Refused(Trouble::because(during, "host too old", cause))
             }
             _ => Happening::Did { changed: true },
+        }
+    }
+
+    /// What the plan of a host means for it.
+    fn planned(&mut self, host: usize, during: &str, plan: &PlanSummary) -> Happening {
+        let entry = &mut self.hosts[host];
+        entry.is_looked_at = true;
+        entry.from = plan.from;
+        entry.kind = self.kinds.of(&plan.fetched);
+        let planned = self.spec.hosts[host].planned;
+        if planned.is_some() && planned != plan.digest {
+            let cause = "the host is not as it was when it was planned";
+            return Happening::Refused(Trouble::because(during, "changed since", cause));
+        }
+        let trouble = Trouble::findings(during, &plan.findings);
+        let is_new = plan.from.is_none() || self.spec.operation != Operation::Deploy;
+        if !is_new && plan.changes {
+            Happening::Spared
+        } else if trouble.findings.is_empty() {
+            Happening::Did { changed: plan.changes }
+        } else {
+            Happening::Refused(trouble)
         }
     }
 }

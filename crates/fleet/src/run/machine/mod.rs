@@ -2,7 +2,10 @@
 //! No clock, no chance, no I/O: the same answers in the same order lead to the same orders, which is how a
 //! run that was interrupted goes on.
 
+mod across;
+mod acts;
 mod meaning;
+mod relay;
 mod waves;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -11,9 +14,12 @@ use std::sync::Arc;
 use host::wire::{Report, Request};
 use serde::{Deserialize, Serialize};
 
+use self::acts::Acts;
+use self::relay::{InRelay, Kinds};
 use super::spec::{Change, Group, PauseAfter, RunSpec, Work, changes_host};
 use super::state::{Happening, HostState, Told};
 use super::wave::{Fact, Wave, partition};
+use crate::across::{Matrix, phase_of};
 use crate::event::{Counts, Evidence, What};
 use crate::fault::Fault;
 
@@ -122,12 +128,18 @@ pub(in crate::run) struct Machine {
     phase: usize,
     at: At,
     queue: VecDeque<(usize, Doing)>,
+    /// What hosts lack, if that matters.
+    kinds: Kinds,
     running: usize,
     troubled: usize,
     allowed: usize,
     stopped: Option<Stopped>,
     /// The cluster was not well before a rollback, which is what a rollback is for: nobody is asked any more.
     is_ungated: bool,
+    /// There was no cluster when a master came: until there are enough, nobody is asked about it.
+    is_forming: bool,
+    /// Who tries to reach whom, if anybody does.
+    matrix: Option<Matrix>,
 }
 
 /// What is known of one host.
@@ -140,6 +152,8 @@ pub(in crate::run) struct Entry {
     pub(in crate::run) before: Option<u64>,
     /// The one since.
     pub(in crate::run) live: Option<u64>,
+    /// What it lacks, by its place in [`Machine::kinds`].
+    kind: usize,
     is_looked_at: bool,
     is_reached: bool,
     is_counted: bool,
@@ -150,14 +164,27 @@ pub(in crate::run) struct Entry {
 enum Doing {
     Task(usize),
     Own(usize),
+    /// It is sent what it lacks.
+    Send,
+    /// It gets what it lacks from another host.
+    Fetch,
+    /// It has what it lacked, and is to serve others.
+    Serve,
+    /// It stages what it got.
+    Stage,
     Switch,
     Undo,
     Ask,
+    Across,
+    /// Something for another host.
+    Act,
 }
 
 #[derive(Debug)]
 enum At {
     Each,
+    Across,
+    Relay(Box<InRelay>),
     Waves(InWaves),
     Ended,
 }
@@ -167,6 +194,10 @@ struct InWaves {
     waves: Vec<Wave>,
     index: usize,
     part: Part,
+    /// Who found the cluster well when it was last asked for.
+    well: BTreeSet<usize>,
+    /// For whom something was done to the cluster that must be taken back if they do not come.
+    announced: BTreeSet<usize>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -174,6 +205,7 @@ enum Part {
     Paused,
     Begin,
     Gate(Asking),
+    Act(Box<Acts>),
     Switch,
     Undo,
 }
@@ -196,6 +228,7 @@ impl Machine {
             from: None,
             before: None,
             live: None,
+            kind: 0,
             is_looked_at: false,
             is_reached: false,
             is_counted: false,
@@ -206,11 +239,14 @@ impl Machine {
             phase: 0,
             at: At::Each,
             queue: VecDeque::new(),
+            kinds: Kinds::default(),
             running: 0,
             troubled: 0,
             allowed: spec.budget.of(spec.worked_on()),
             stopped: None,
             is_ungated: false,
+            is_forming: false,
+            matrix: phase_of(&spec).map(|(_, across)| Matrix::new(&spec, across)),
             spec,
         }
     }
@@ -237,9 +273,10 @@ impl Machine {
 
     pub(in crate::run) fn counts(&self) -> Counts {
         let mut counts = Counts::default();
+        let is_going_on = !self.is_ended() && self.spec.has_waves();
         let all = self.spec.hosts.iter().zip(&self.hosts);
         all.filter(|(target, _)| target.group != Group::Witness)
-            .for_each(|(_, entry)| counts.add(&entry.state));
+            .for_each(|(_, entry)| counts.add(&entry.state, is_going_on));
         counts
     }
 
@@ -271,21 +308,43 @@ impl Machine {
         self.running -= 1;
         self.hosts[host].is_reached |= !matches!(outcome, Outcome::Faulted { sent: false, .. });
         let during = self.name_of(host, doing);
+        self.learn(host, doing, outcome);
         if doing == Doing::Ask {
             self.heard(host, outcome);
-        } else if self.spec.phases[self.phase].always {
-            if let Outcome::Faulted { fault, .. } = outcome {
-                let host = self.spec.hosts[host].host.name.clone();
-                let cause = fault.to_string();
-                out.push(Effect::Tell(What::Aside { host, during: during.to_owned(), cause }));
-            }
+        } else if doing == Doing::Act {
+            self.heard_of_act(outcome);
+        } else if doing == Doing::Across || self.spec.phases[self.phase].always {
+            self.tell_aside(host, during, outcome, out);
+        } else if matches!(doing, Doing::Send | Doing::Fetch | Doing::Serve | Doing::Stage) {
+            self.relayed(host, doing, during, outcome, out);
         } else {
-            let happened = self.judge(host, doing, during, outcome);
-            self.happens(host, happened);
-            out.push(Effect::State(host));
-            self.consider(host, doing, out);
+            self.judged(host, doing, during, outcome, out);
         }
         self.settle(out);
+    }
+
+    /// Tells of a failure that is no host's.
+    fn tell_aside(&self, host: usize, during: &str, outcome: &Outcome, out: &mut Effects) {
+        if let Outcome::Faulted { fault, .. } = outcome {
+            let host = self.spec.hosts[host].host.name.clone();
+            let cause = fault.to_string();
+            out.push(Effect::Tell(What::Aside { host, during: during.to_owned(), cause }));
+        }
+    }
+
+    /// What an answer means for its host, and for the run.
+    fn judged(
+        &mut self,
+        host: usize,
+        doing: Doing,
+        during: &str,
+        outcome: &Outcome,
+        out: &mut Effects,
+    ) {
+        let happened = self.judge(host, doing, during, outcome);
+        self.happens(host, happened);
+        out.push(Effect::State(host));
+        self.consider(host, doing, out);
     }
 
     /// What follows for the run from what became of a host.
@@ -330,7 +389,7 @@ impl Machine {
     fn settle(&mut self, out: &mut Effects) {
         loop {
             while self.running < self.spec.limits.parallel.max(1)
-                && let Some((host, doing)) = self.queue.pop_front()
+                && let Some((host, doing)) = self.queue.pop_front().or_else(|| self.supplied())
             {
                 self.tell(host, doing, out);
             }
@@ -338,8 +397,9 @@ impl Machine {
                 return;
             }
             match self.at {
-                At::Each => self.enter(self.phase + 1, out),
+                At::Each | At::Relay(_) => self.enter(self.phase + 1, out),
                 At::Waves(_) => self.advance(out),
+                At::Across => self.try_on(out),
                 At::Ended => {}
             }
         }
@@ -350,8 +410,10 @@ impl Machine {
         let told = match (doing, &todo.action) {
             (Doing::Switch, _) => Some(Told::Switch),
             (Doing::Undo, _) => Some(Told::Undo),
-            (Doing::Ask, _) | (_, Action::Leave) => None,
-            (_, Action::Push | Action::Order(Request::Stage(_))) => Some(Told::Stage),
+            (Doing::Ask | Doing::Across | Doing::Act, _) | (_, Action::Leave) => None,
+            (_, Action::Push | Action::Order(Request::Stage(_) | Request::Relay(_))) => {
+                Some(Told::Stage)
+            }
             (_, Action::Order(_)) => Some(Told::Answer),
         };
         if let Some(told) = told
@@ -377,7 +439,9 @@ impl Machine {
         match &phase.work {
             Work::Each(_) => {
                 let takes_part = |(target, entry): (&super::Target, &Entry)| {
-                    let can_go_on = target.group != Group::Witness && entry.state.can_go_on();
+                    let can_go_on = target.group != Group::Witness
+                        && !target.membership.is_gone
+                        && entry.state.can_go_on();
                     if phase.always { entry.is_reached } else { can_go_on }
                 };
                 let all = spec.hosts.iter().zip(&self.hosts);
@@ -391,13 +455,24 @@ impl Machine {
                     .filter(|(_, (host, _))| phase.always || self.hosts[*host].state.can_go_on());
                 self.queue = able.map(|(index, (host, _))| (*host, Doing::Own(index))).collect();
             }
+            Work::Across(_) => {
+                self.at = At::Across;
+                return;
+            }
+            Work::Relay { fan } => {
+                let hosts = self.begin_relay(*fan);
+                let name = phase.name.clone();
+                return out.push(Effect::Tell(What::Phase { phase: place, name, hosts }));
+            }
             Work::Waves(waves) => {
                 let waves_made = partition(&spec.hosts, waves, &self.facts(waves.change));
                 let sizes: Vec<usize> = waves_made.iter().map(|wave| wave.hosts.len()).collect();
                 let hosts = sizes.iter().sum();
                 let is_paused = waves.pause_after.contains(&PauseAfter::Stage) && hosts > 0;
                 let part = if is_paused { Part::Paused } else { Part::Begin };
-                self.at = At::Waves(InWaves { waves: waves_made, index: 0, part });
+                let (well, announced) = (BTreeSet::new(), BTreeSet::new());
+                let waves = waves_made;
+                self.at = At::Waves(InWaves { waves, index: 0, part, well, announced });
                 out.push(Effect::Tell(What::Phase {
                     phase: place,
                     name: phase.name.clone(),
@@ -416,8 +491,7 @@ impl Machine {
 
     fn end(&mut self, out: &mut Effects) {
         self.at = At::Ended;
-        let has_waves = self.spec.phases.iter().any(|phase| matches!(phase.work, Work::Waves(_)));
-        if has_waves || self.stopped.is_some() {
+        if self.spec.has_waves() || self.stopped.is_some() {
             for host in 0..self.hosts.len() {
                 let is_witness = self.spec.hosts[host].group == Group::Witness;
                 if !is_witness && self.hosts[host].state.can_go_on() {
@@ -436,7 +510,10 @@ impl Machine {
         // An agent that has something tells of masters that nobody reached.
         let is_there = change != Change::Install
             || !self.hosts.iter().any(|entry| entry.is_looked_at)
-            || both().any(|(target, entry)| entry.from.is_some() || target.group == Group::Witness);
+            || both().any(|(target, entry)| {
+                let is_witness = target.group == Group::Witness && !target.membership.is_absent;
+                entry.from.is_some() || is_witness
+            });
         both()
             .map(|(target, entry)| Fact {
                 takes_part: target.group != Group::Witness
@@ -444,6 +521,7 @@ impl Machine {
                     && (change != Change::Rollback || target.back.is_some()),
                 member: is_there
                     && target.group != Group::Agent
+                    && !target.membership.is_absent
                     && (change != Change::Install || !entry.is_looked_at || entry.from.is_some()),
             })
             .collect()

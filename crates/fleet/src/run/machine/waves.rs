@@ -7,7 +7,7 @@ use host::wire::Report;
 use super::{Asking, At, Doing, Effect, Effects, InWaves, Machine, Outcome, Part, Stopped};
 use crate::event::{Evidence, What};
 use crate::run::spec::{Change, Waves, Work};
-use crate::run::state::{Happening, HostState, Trouble};
+use crate::run::state::{Happening, HostState, Told, Trouble};
 use crate::run::wave::{Gate, Wave};
 
 /// How often it is asked before a rollback whether the cluster is well: it may well not be.
@@ -57,25 +57,44 @@ impl Machine {
                     hosts: wave.hosts.iter().map(name).collect(),
                 }));
                 let is_asked = wave.before.is_some() && !self.is_ungated;
-                if is_asked { self.ask(true, 1) } else { self.switch() }
+                if is_asked { self.ask(true, 1) } else { self.announce() }
             }
             Part::Gate(asking) => self.gate_answered(number, asking, out),
+            Part::Act(acts) => self.acted(number, *acts, out),
             Part::Switch => self.switched(number, out),
             Part::Undo => self.conclude(number, false, out),
         }
     }
 
-    fn switch(&mut self) {
-        self.queue = self.wave().hosts.iter().map(|host| (*host, Doing::Switch)).collect();
+    pub(super) fn switch(&mut self, out: &mut Effects) {
+        let can_go_on = |host: &usize| self.hosts[*host].state.can_go_on();
+        let hosts: Vec<usize> = self.wave().hosts.iter().copied().filter(can_go_on).collect();
+        let is_gone = |host: &usize| self.spec.hosts[*host].membership.is_gone;
+        let (gone, there): (Vec<usize>, Vec<usize>) = hosts.into_iter().partition(is_gone);
+        for host in gone {
+            // All that could be done was done to the others.
+            self.happens(host, Happening::Told(Told::Switch));
+            self.happens(host, Happening::Did { changed: true });
+            out.push(Effect::State(host));
+        }
+        self.queue = there.into_iter().map(|host| (host, Doing::Switch)).collect();
         self.set_part(Part::Switch);
     }
 
     /// Every host of the wave that could switch did, or did not.
-    fn switched(&mut self, number: usize, out: &mut Effects) {
+    pub(super) fn switched(&mut self, number: usize, out: &mut Effects) {
+        if !self.regret() {
+            self.weigh(number, out);
+        }
+    }
+
+    /// Decides whether the wave goes on.
+    pub(super) fn weigh(&mut self, number: usize, out: &mut Effects) {
         let wave = self.wave();
         let failed = wave.hosts.iter().filter(|host| self.hosts[**host].state.is_trouble()).count();
         let is_any = wave.hosts.iter().any(|host| self.hosts[*host].state == HostState::Switched);
-        let has_gate = wave.after.is_some() && !self.is_ungated;
+        let has_gate =
+            wave.after.is_some() && !self.is_ungated && !(self.is_forming && wave.is_forming_still);
         if wave.tolerates.is_some_and(|most| failed > most) {
             self.stop(Stopped::Wave { wave: number, failed }, out);
         }
@@ -140,6 +159,9 @@ impl Machine {
         let gate = self.gate(before);
         let need = gate.need;
         let is_well = well.len() >= need && gate.must.is_none_or(|must| well.contains(&must));
+        if let At::Waves(at) = &mut self.at {
+            at.well = well;
+        }
         out.push(Effect::Tell(What::Gate {
             wave: number,
             before,
@@ -149,9 +171,14 @@ impl Machine {
         }));
         let goes_back = self.waves().change == Change::Rollback;
         let tries = self.spec.limits.gate_tries;
-        let tries = if goes_back && number == 1 { tries.min(SICK_TRIES) } else { tries };
+        let is_forming = before && self.wave().is_forming;
+        let may_be_sick = is_forming || goes_back && number == 1;
+        let tries = if may_be_sick { tries.min(SICK_TRIES) } else { tries };
         match (is_well, before) {
-            (true, true) => self.switch(),
+            (true, true) => {
+                self.is_forming = false;
+                self.announce();
+            }
             (true, false) => self.conclude(number, true, out),
             // Those who were not asked will not be well later.
             (false, _) if attempt < tries && asked >= need => {
@@ -159,7 +186,12 @@ impl Machine {
             }
             (false, true) if goes_back && number == 1 => {
                 self.is_ungated = true;
-                self.switch();
+                self.switch(out);
+            }
+            // There is no cluster yet that could be told of it, or be endangered.
+            (false, true) if is_forming => {
+                self.is_forming = true;
+                self.switch(out);
             }
             (false, true) => {
                 self.stop(Stopped::Gate { wave: number, before }, out);

@@ -2,17 +2,19 @@
 //! somebody looks: then all happens to it that has until that moment.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::host::wire::{
-    Audit, Done, Failed, Finding, Level, Order, PlanSummary, Report, Request, Status, StepId,
-    Wanted,
+    Action, Audit, Done, Failed, Finding, Level, Order, PlanSummary, Report, Request, Status,
+    StepId, Wanted,
 };
 use jiff::{SignedDuration, Timestamp};
-use package::Sha256;
+use package::{PackageId, Sha256};
 use tokio::time::Instant;
 
 use super::mishap::{Faults, Mishap};
+use super::network::Network;
 use crate::chance::Chance;
 use crate::fault::{Fault, FaultKind};
 
@@ -27,6 +29,15 @@ const SLOW: u64 = 15;
 
 /// How far off a clock can be, in seconds: ten years.
 const SKEW: i64 = 315_360_000;
+
+/// What a host lacks of a bundle.
+const BUNDLE_BYTES: u64 = 100_000_000;
+
+/// Where hosts serve others.
+const PORT: u16 = 40_000;
+
+/// How long a host lives that dies as soon as it serves others: less than it takes to stage anything.
+const DIES_AFTER: Duration = Duration::from_millis(900);
 
 /// Between two moments at which answers come.
 const TICK: Duration = Duration::from_millis(200);
@@ -60,6 +71,19 @@ pub struct Effect {
     pub at: Instant,
 }
 
+/// Something that a host did to the cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acted {
+    /// The step that did it.
+    pub step: StepId,
+    /// What.
+    pub action: String,
+    /// What it was told.
+    pub arguments: Vec<String>,
+    /// When.
+    pub at: Instant,
+}
+
 /// What a host is like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Look {
@@ -75,8 +99,14 @@ pub struct Look {
     pub staged_at: Option<Instant>,
     /// What changed what is live, in order.
     pub effects: Vec<Effect>,
+    /// What it did to the cluster, in order.
+    pub acts: Vec<Acted>,
     /// Whether it is at something.
     pub is_working: bool,
+    /// Whether it listened for others, and nobody told it that it is enough.
+    pub listens: bool,
+    /// Whether it serves others, or would if its time was not over.
+    pub is_serving: bool,
 }
 
 /// The model of a host.
@@ -98,6 +128,17 @@ pub(super) struct Model {
     is_gone: bool,
     pub(super) boots: u64,
     effects: Vec<Effect>,
+    /// What it is among others.
+    pub(super) network: Network,
+    /// What its packages can do to the cluster.
+    pub(super) actions: Vec<Action>,
+    /// Why none of that works.
+    pub(super) acts_fail: Option<String>,
+    acts: Vec<Acted>,
+    /// Until when it serves others.
+    serves_until: Option<Instant>,
+    /// When it will be gone.
+    dies: Option<Instant>,
 }
 
 /// A step that is under way.
@@ -106,12 +147,29 @@ pub(super) struct Working {
     pub(super) id: StepId,
     request: Request,
     cluster: Option<Result<(), String>>,
+    /// Whom it does not reach.
+    unreachable: Vec<(SocketAddr, String)>,
+    source: Option<Found>,
     /// When it began, by a clock that is right.
     time: Timestamp,
     begun: Instant,
     pub(super) ends: Instant,
     fate: Option<Mishap>,
 }
+
+/// What a host finds around it while it does a step.
+#[derive(Debug, Default)]
+pub(super) struct Around {
+    /// Whether the cluster is well.
+    pub(super) cluster: Option<Result<(), String>>,
+    /// Whom it does not reach.
+    pub(super) unreachable: Vec<(SocketAddr, String)>,
+    /// The host that it shall get something from.
+    pub(super) source: Option<Found>,
+}
+
+/// What a host finds at another one that it shall get something from: until when, or why nothing.
+pub(super) type Found = Result<Instant, String>;
 
 /// What is heard of a step.
 #[derive(Debug, Clone, Copy)]
@@ -145,7 +203,13 @@ impl Working {
 }
 
 impl Model {
-    pub(super) fn new(seed: u64, place: usize, is_master: bool, faults: &Faults) -> Self {
+    pub(super) fn new(
+        seed: u64,
+        place: usize,
+        is_master: bool,
+        faults: &Faults,
+        network: Network,
+    ) -> Self {
         let mut chance = Chance::new(seed, u64::try_from(place).unwrap_or(u64::MAX));
         Self {
             mishap: faults.draw(is_master, &mut chance),
@@ -163,6 +227,12 @@ impl Model {
             is_gone: false,
             boots: 1,
             effects: Vec::new(),
+            network,
+            actions: Vec::new(),
+            acts_fail: None,
+            acts: Vec::new(),
+            serves_until: None,
+            dies: None,
         }
     }
 
@@ -175,6 +245,7 @@ impl Model {
 
     pub(super) fn rest(&mut self) {
         self.down = None;
+        self.is_gone |= self.dies.take().is_some();
     }
 
     fn newest(&self) -> u64 {
@@ -193,8 +264,29 @@ impl Model {
             staged: self.staged.clone(),
             staged_at: self.staged_at,
             effects: self.effects.clone(),
+            acts: self.acts.clone(),
             is_working: self.working.is_some(),
+            listens: self.network.listening.is_some(),
+            is_serving: self.serves_until.is_some(),
         }
+    }
+
+    /// What another host finds that wants something of it.
+    pub(super) fn found(&self, now: Instant) -> Found {
+        let until = self.serves_until.filter(|until| *until > now);
+        match until {
+            _ if !self.is_reachable(now) || self.mishap == Some(Mishap::Walled) => {
+                Err("no answer".to_owned())
+            }
+            None => Err("connection refused".to_owned()),
+            Some(until) => Ok(self.dies.map_or(until, |dies| dies.min(until))),
+        }
+    }
+
+    /// What was there for the steps of a run is removed.
+    pub(super) fn left(&mut self) {
+        self.serves_until = None;
+        self.network.listening = None;
     }
 
     pub(super) fn latency(&mut self, least_ms: u64, most_ms: u64) -> Duration {
@@ -205,7 +297,11 @@ impl Model {
     /// Whether it can be reached over the network.
     pub(super) fn is_reachable(&self, now: Instant) -> bool {
         let is_down = self.down.is_some_and(|(from, until)| from <= now && now < until);
-        self.mishap != Some(Mishap::Dead) && !self.is_gone && !is_down
+        self.mishap != Some(Mishap::Dead) && !self.is_gone(now) && !is_down
+    }
+
+    fn is_gone(&self, now: Instant) -> bool {
+        self.is_gone || self.dies.is_some_and(|dies| dies <= now)
     }
 
     /// Whether it does its part for the cluster.
@@ -215,12 +311,16 @@ impl Model {
 
     pub(super) fn is_switching(&self) -> bool {
         let request = self.working.as_ref().map(|working| &working.request);
-        request.is_some_and(crate::run::changes_host)
+        // Who does something to the cluster goes on as a part of it.
+        let changes = |request: &Request| {
+            crate::run::changes_host(request) && !matches!(request, Request::Act { .. })
+        };
+        request.is_some_and(changes)
     }
 
     /// Somebody connects: which boot it is, or why not; no reason means that nothing is heard.
     pub(super) fn meet(&mut self, now: Instant) -> Result<u64, Option<Fault>> {
-        if self.mishap == Some(Mishap::Dead) || self.is_gone {
+        if self.mishap == Some(Mishap::Dead) || self.is_gone(now) {
             return Err(None);
         }
         if !self.is_reachable(now) {
@@ -247,12 +347,13 @@ impl Model {
     pub(super) fn begin(
         &mut self,
         order: &Order,
-        cluster: Option<Result<(), String>>,
+        around: Around,
         now: Instant,
         began: Instant,
     ) -> Fate {
         let takes = match &order.request {
             Request::Stage(_) => self.latency(1_000, 20_000),
+            Request::Relay(relay) if relay.from.is_some() => self.latency(500, 5_000),
             Request::Install(_) | Request::Uninstall { .. } => self.latency(5_000, 30_000),
             Request::Rollback { .. } => self.latency(2_000, 8_000),
             Request::Audit { .. } => self.latency(5_000, 60_000),
@@ -264,7 +365,9 @@ impl Model {
         let working = Working {
             id: order.id.clone(),
             request: order.request.clone(),
-            cluster,
+            cluster: around.cluster,
+            unreachable: around.unreachable,
+            source: around.source,
             time: time(began),
             begun: now,
             ends: tick(began, now + takes),
@@ -298,11 +401,16 @@ impl Model {
     /// Lets everything happen that has until now; what was live and is, if that changed.
     pub(super) fn settle(&mut self, now: Instant) -> Option<(Option<Sha256>, Option<Sha256>)> {
         let working = self.working.clone()?;
+        if self.dies.is_some_and(|dies| dies <= now && dies < working.ends) {
+            self.working = None;
+            return None;
+        }
         let is_half = now >= working.middle();
         match working.fate {
             Some(Mishap::RebootInSwitch) if is_half => {
                 // What it was at is lost; asked again, it does it again.
                 self.working = None;
+                self.serves_until = None;
                 self.boots += 1;
                 return None;
             }
@@ -336,6 +444,7 @@ impl Model {
             Request::Plan(wanted) => self.plan(wanted),
             Request::Preflight(_) => Report::Findings { findings: self.unfit() },
             Request::Stage(wanted) => self.stage(wanted, working),
+            Request::Relay(relay) => self.relay(relay.seconds, working),
             Request::Install(wanted) => self.install(wanted),
             Request::Rollback { generation, expected, .. } => {
                 self.roll_back(*generation, *expected)
@@ -357,10 +466,16 @@ impl Model {
                 digest: self.bundle(),
                 ..Audit::default()
             })),
-            Request::Act { action, .. } => Report::Acted { output: action.clone() },
-            Request::Reach { .. } => Report::Reached { unreachable: Vec::new() },
-            Request::Listen { .. } => {
+            Request::Act { action, arguments } => self.act(action, arguments, working),
+            Request::Reach { .. } => Report::Reached { unreachable: working.unreachable.clone() },
+            Request::Listen { ports, seconds } => {
+                self.network.listen(ports, working.ends + Duration::from_secs(*seconds));
                 Report::Listened { in_use: BTreeSet::new(), failed: Vec::new() }
+            }
+            Request::Unlisten { .. } => {
+                let changed = self.network.is_listening(working.ends);
+                self.network.listening = None;
+                Report::Done(Done { changed, ..Done::default() })
             }
             Request::History => Report::History { entries: Vec::new() },
             Request::Forget { .. } => Report::Done(Done { live: self.live, ..Done::default() }),
@@ -368,14 +483,31 @@ impl Model {
         }
     }
 
+    fn act(&mut self, action: &str, arguments: &[String], working: &Working) -> Report {
+        if let Some(why) = &self.acts_fail {
+            return self.failed("action_failed", why, false);
+        }
+        self.acts.push(Acted {
+            step: working.id.clone(),
+            action: action.to_owned(),
+            arguments: arguments.to_vec(),
+            at: working.ends,
+        });
+        Report::Acted { output: action.to_owned() }
+    }
+
     fn status(&self, time: Timestamp) -> Status {
-        let skew = if self.mishap == Some(Mishap::ClockSkew) { SKEW } else { 0 };
+        let skew = if self.mishap == Some(Mishap::ClockSkew) { SKEW } else { self.network.skew };
         Status {
+            machine: Some(self.network.machine),
+            detected_address: self.network.detected.map(|address| address.to_string()),
+            addresses: [self.network.address.to_string()].into(),
             live: self.live,
             generations: self.generations.keys().copied().collect(),
             bundle: self.bundle(),
             time: time.checked_add(SignedDuration::from_secs(skew)).ok(),
             boot: Some(self.boots.to_string()),
+            actions: if self.live.is_some() { self.actions.clone() } else { Vec::new() },
             ..Status::default()
         }
     }
@@ -387,25 +519,50 @@ impl Model {
 
     fn plan(&self, wanted: &Wanted) -> Report {
         if wanted.upgrade && self.live.is_none() {
-            return self.failed("nothing-live", "nothing is live that could be upgraded", false);
+            return self.failed("not_installed", "nothing is live that could be upgraded", false);
         }
         let changes = self.bundle() != Some(wanted.bundle);
         Report::Plan(Box::new(PlanSummary {
             from: self.live,
             changes,
-            fetch_bytes: if changes { 100_000_000 } else { 0 },
+            fetched: if changes { self.lacking() } else { BTreeSet::new() },
+            fetch_bytes: if changes { BUNDLE_BYTES } else { 0 },
             findings: self.unfit(),
             digest: self.bundle(),
             ..PlanSummary::default()
         }))
     }
 
+    /// Masters and agents have not the same packages.
+    fn lacking(&self) -> BTreeSet<PackageId> {
+        let id = if self.is_master { "master--1" } else { "agent--1" };
+        id.parse().into_iter().collect()
+    }
+
+    /// It has what another host, or the controller, gave it, and serves others.
+    fn relay(&mut self, seconds: u64, working: &Working) -> Report {
+        let cause = match &working.source {
+            _ if self.mishap == Some(Mishap::Cornered) && working.source.is_some() => "no answer",
+            Some(Err(cause)) => cause.as_str(),
+            Some(Ok(until)) if *until < working.ends => "the connection ended",
+            _ => "",
+        };
+        if !cause.is_empty() {
+            return self.failed("source", cause, false);
+        }
+        self.serves_until = Some(working.ends + Duration::from_secs(seconds));
+        if self.mishap == Some(Mishap::DeadServing) {
+            self.dies = Some(working.ends + DIES_AFTER);
+        }
+        Report::Relaying { port: Some(PORT), bytes: BUNDLE_BYTES }
+    }
+
     fn stage(&mut self, wanted: &Wanted, working: &Working) -> Report {
         match self.mishap {
             Some(Mishap::FullDisk) => {
-                self.failed("no-space", "no space for 100 MB where packages lie", false)
+                self.failed("no_space", "no space for 100 MB where packages lie", false)
             }
-            Some(Mishap::HungStage) => self.failed("timed-out", "it took too long", false),
+            Some(Mishap::HungStage) => self.failed("timed_out", "it took too long", false),
             _ => {
                 let changed = self.staged.insert(wanted.bundle);
                 self.staged_at = Some(working.ends);
@@ -425,7 +582,7 @@ impl Model {
             return Report::Done(Done { before, live: before, ..Done::default() });
         }
         if self.mishap == Some(Mishap::FailingCheck) {
-            return self.failed("checks", "a check of what was new failed", true);
+            return self.failed("check_failed", "a check of what was new failed", true);
         }
         self.had(wanted.bundle);
         Report::Done(Done { changed: true, before, live: self.live, ..Done::default() })
@@ -443,13 +600,13 @@ impl Model {
                 Report::Done(Done { before, live: before, ..Done::default() })
             }
             _ if expected.is_some() && expected != before => {
-                self.failed("unexpected", "something else is live than was expected", false)
+                self.failed("other_generation", "something else is live than was expected", false)
             }
             Some(to) if self.generations.contains_key(&to) => {
                 self.live = Some(to);
                 Report::Done(Done { changed: true, before, live: self.live, ..Done::default() })
             }
-            _ => self.failed("no-generation", "there is no such generation", false),
+            _ => self.failed("no_generation", "there is no such generation", false),
         }
     }
 

@@ -39,6 +39,12 @@ pub enum Mishap {
     Slow,
     /// Its clock is far off.
     ClockSkew,
+    /// No other host reaches it.
+    Walled,
+    /// It reaches no other host.
+    Cornered,
+    /// It dies as soon as it serves others.
+    DeadServing,
 }
 
 impl Mishap {
@@ -62,6 +68,9 @@ impl Mishap {
         Self::Slow,
         Self::ClockSkew,
     ];
+
+    /// Those that matter only where hosts hand things to each other.
+    pub const RELAYING: [Self; 3] = [Self::Walled, Self::Cornered, Self::DeadServing];
 }
 
 /// How often things go wrong.

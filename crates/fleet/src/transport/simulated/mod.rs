@@ -6,34 +6,48 @@
 mod cluster;
 mod host;
 mod mishap;
+mod network;
 mod run;
+mod source;
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use ::host::wire::{Order, Request};
+use ::host::wire::{Action, Order, Relay, Request};
 use package::Sha256;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use self::cluster::Cluster;
-pub use self::host::{Effect, Look};
-use self::host::{Fate, Model};
+pub use self::host::{Acted, Effect, Look};
+use self::host::{Around, Fate, Found, Model};
 pub use self::mishap::{Faults, Mishap};
+use self::network::{Blocked, Network};
 pub use self::run::{Kills, Simulated, SimulationError, simulate};
+pub use self::source::Handed;
+use self::source::{Pushing, Supply};
 use super::{Answer, Listener, Session, Transport};
 use crate::fault::{Fault, FaultKind};
 use crate::inventory::Host;
 
 /// Longer than anybody waits, in seconds.
 const FOR_EVER: u64 = 1_000_000;
+/// How long nobody answers at an address until nobody waits any more.
+const NO_ANSWER: Duration = Duration::from_secs(20);
 
 /// Hosts of a simulation. They outlive every controller.
 #[derive(Debug)]
 pub struct World {
     hosts: Vec<Mutex<Model>>,
     places: HashMap<String, usize>,
+    /// Hosts by address.
+    seats: HashMap<IpAddr, usize>,
+    blocked: Mutex<Blocked>,
+    /// The same by address.
+    addresses: HashMap<String, usize>,
     cluster: Mutex<Cluster>,
+    supply: Mutex<Supply>,
     /// When somebody first reached for them.
     began: OnceLock<Instant>,
 }
@@ -62,14 +76,21 @@ impl World {
         let mut world = Self {
             hosts: Vec::new(),
             places: HashMap::new(),
+            seats: HashMap::new(),
+            blocked: Mutex::default(),
+            addresses: HashMap::new(),
             cluster: Mutex::new(Cluster::default()),
+            supply: Mutex::new(Supply::default()),
             began: OnceLock::new(),
         };
         for host in hosts {
             let place = world.hosts.len();
             world.places.insert(host.name.clone(), place);
+            world.addresses.insert(host.address.clone(), place);
             let is_master = is_master(host);
-            world.hosts.push(Mutex::new(Model::new(seed, place, is_master, faults)));
+            let network = Network::of(host, place);
+            world.seats.insert(network.address, place);
+            world.hosts.push(Mutex::new(Model::new(seed, place, is_master, faults, network)));
             if is_master {
                 lock(&world.cluster).masters.push(place);
             }
@@ -81,6 +102,31 @@ impl World {
     pub fn install(&self, bundle: Sha256) {
         self.hosts.iter().for_each(|host| lock(host).had(bundle));
         lock(&self.cluster).is_there = true;
+    }
+
+    /// The same on a part of them.
+    pub fn install_on(&self, bundle: Sha256, hosts: &[&str]) {
+        for place in hosts.iter().filter_map(|name| self.places.get(*name)) {
+            lock(&self.hosts[*place]).had(bundle);
+        }
+        lock(&self.cluster).is_there = true;
+    }
+
+    /// What masters can do to the cluster once something is live on them.
+    pub fn bring(&self, actions: &[Action]) {
+        for host in &self.hosts {
+            let mut host = lock(host);
+            if host.is_master {
+                actions.clone_into(&mut host.actions);
+            }
+        }
+    }
+
+    /// Makes all fail that a host shall do to the cluster.
+    pub fn fail_actions(&self, host: &str, why: &str) {
+        if let Some(place) = self.places.get(host) {
+            lock(&self.hosts[*place]).acts_fail = Some(why.to_owned());
+        }
     }
 
     /// Makes something go wrong with a host, and nothing else.
@@ -103,6 +149,20 @@ impl World {
     /// All that was done to the quorum that must never be.
     pub fn violations(&self) -> Vec<String> {
         lock(&self.cluster).violations.clone()
+    }
+
+    /// How the bundle got to hosts.
+    pub fn handed(&self) -> Handed {
+        lock(&self.supply).handed
+    }
+
+    /// What a host finds at the one that it shall get something from.
+    fn source_of(&self, relay: &Relay, now: Instant) -> Option<Found> {
+        let from = relay.from.as_deref()?;
+        let place = source::address_in(from).and_then(|address| self.addresses.get(address));
+        let Some(place) = place else { return Some(Err("there is no such host".to_owned())) };
+        self.settle(*place, now);
+        Some(lock(&self.hosts[*place]).found(now))
     }
 
     /// Lets everything happen that has until now, and forgets when: the next run has a clock of its own.
@@ -149,6 +209,12 @@ impl World {
             Request::Check { cluster: true } => Some(self.cluster_is_well(now)),
             _ => None,
         };
+        let unreachable = self.unreachable(place, &order.request, now);
+        self.must_listen_anew(place, &order.id, &order.request, now);
+        let source = match &order.request {
+            Request::Relay(relay) => self.source_of(relay, now),
+            _ => None,
+        };
         let mut host = lock(&self.hosts[place]);
         if let Some(report) = host.done.get(&order.id) {
             return Begun::Done(Answer { report: report.clone(), already: true });
@@ -160,7 +226,10 @@ impl World {
             None => {}
         }
         let began = *self.began.get_or_init(|| now);
-        let heard = host.begin(order, cluster, now, began);
+        let heard = host.begin(order, Around { cluster, unreachable, source }, now, began);
+        if let (Request::Relay(relay), Some(working)) = (&order.request, &host.working) {
+            lock(&self.supply).fetches(relay.from.as_deref(), working.ends, now);
+        }
         let (is_master, changes) = (host.is_master, host.is_switching());
         drop(host);
         if is_master && changes {
@@ -204,8 +273,9 @@ impl Transport for Simulation {
                 Ok(Connection { world, place, boots, is_prepared: false })
             }
             Err(None) => {
-                sleep(Duration::from_secs(FOR_EVER)).await;
-                Err(unknown())
+                sleep(NO_ANSWER).await;
+                let cause = format!("no answer within {} s", NO_ANSWER.as_secs());
+                Err(Fault::new(FaultKind::Unreachable, cause).during("cannot connect"))
             }
             Err(Some(fault)) => Err(fault),
         }
@@ -229,6 +299,7 @@ impl Session for Connection {
     }
 
     async fn push(&mut self, said: &mut dyn Listener) -> Result<(), Fault> {
+        let _pushing = Pushing::new(&self.world.supply);
         let wait = lock(&self.world.hosts[self.place]).latency(500, 5_000);
         sleep(wait).await;
         said.progress(1, 1);
@@ -268,7 +339,9 @@ impl Session for Connection {
         let wait = lock(&self.world.hosts[self.place]).latency(5, 20);
         sleep(wait).await;
         self.is_prepared = false;
-        self.is_still_there()
+        self.is_still_there()?;
+        lock(&self.world.hosts[self.place]).left();
+        Ok(())
     }
 }
 

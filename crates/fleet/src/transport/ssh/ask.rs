@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use camino::Utf8PathBuf;
 use tokio::sync::Mutex;
@@ -97,6 +98,8 @@ pub(super) struct Answers {
     ask: Arc<dyn Ask>,
     kept: Mutex<HashMap<Question, Option<Secret>>>,
     one_at_a_time: Mutex<()>,
+    /// Questions that nobody has answered yet.
+    open: AtomicUsize,
 }
 
 impl fmt::Debug for Answers {
@@ -107,7 +110,12 @@ impl fmt::Debug for Answers {
 
 impl Answers {
     pub(super) fn new(ask: Arc<dyn Ask>) -> Self {
-        Self { ask, kept: Mutex::default(), one_at_a_time: Mutex::default() }
+        Self {
+            ask,
+            kept: Mutex::default(),
+            one_at_a_time: Mutex::default(),
+            open: AtomicUsize::new(0),
+        }
     }
 
     /// A secret; asked for if nobody was asked before, whatever the answer was.
@@ -127,6 +135,11 @@ impl Answers {
         self.kept.lock().await.get(question).cloned().flatten()
     }
 
+    /// Whether a person is being asked, which takes as long as it takes.
+    pub(super) fn is_asking(&self) -> bool {
+        self.open.load(Ordering::Relaxed) > 0
+    }
+
     pub(super) async fn is_right(&self, host: NewHost) -> bool {
         self.ask(move |ask| ask.is_right(&host)).await.unwrap_or(false)
     }
@@ -135,8 +148,25 @@ impl Answers {
         &self,
         question: impl FnOnce(&dyn Ask) -> T + Send + 'static,
     ) -> Option<T> {
+        let _open = Open::new(&self.open);
         let _one_at_a_time = self.one_at_a_time.lock().await;
         let ask = Arc::clone(&self.ask);
         tokio::task::spawn_blocking(move || question(&*ask)).await.ok()
+    }
+}
+
+/// A question that is open as long as this lives.
+struct Open<'a>(&'a AtomicUsize);
+
+impl<'a> Open<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::Stdio;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -12,13 +13,14 @@ use std::time::Duration;
 use russh::client::{Config, DisconnectReason, Handle, Handler};
 use russh::keys::{PublicKey, PublicKeyOrCertificate};
 use russh::{Preferred, SshId, cipher, compression, kex};
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
-use super::ask::NewHost;
+use super::ask::{Answers, NewHost};
 use super::known_hosts::{Judgement, Known, fingerprint};
-use super::options::Options;
+use super::options::{Family, Options};
 use super::{HostKeys, Shared, login};
 use crate::fault::{Fault, FaultKind};
 
@@ -58,6 +60,10 @@ const CHANNEL_MESSAGES: usize = 8;
 const CHANNELS: usize = 4;
 /// Unanswered signs of life after which a connection is lost.
 const SIGNS_OF_LIFE: usize = 3;
+/// So many times it is looked whether the time of a limit counts.
+const CLOCK_PARTS: u32 = 20;
+/// How long another address of a host waits for the one before it.
+const ADDRESS_PAUSE: Duration = Duration::from_millis(250);
 /// How much of what a server says first is kept, to tell why it refuses.
 const GREETING_BYTES: usize = 256;
 
@@ -132,8 +138,6 @@ pub(super) struct Ending {
     reason: Mutex<Option<String>>,
     /// Why the host is not trusted.
     refused: Mutex<Option<Fault>>,
-    /// A person is being asked, which takes as long as it takes.
-    asking: AtomicBool,
 }
 
 /// Sees what happens to a connection.
@@ -232,12 +236,7 @@ impl Watch {
         let is_right = match self.shared.settings.host_keys {
             HostKeys::Strict => false,
             HostKeys::AcceptNew => true,
-            HostKeys::Ask => {
-                self.ending.asking.store(true, Ordering::Relaxed);
-                let is_right = self.shared.answers.is_right(new).await;
-                self.ending.asking.store(false, Ordering::Relaxed);
-                is_right
-            }
+            HostKeys::Ask => self.shared.answers.is_right(new).await,
         };
         let files = &self.options.known_hosts;
         if !is_right {
@@ -280,20 +279,22 @@ where
         shared: Arc::clone(shared),
         ending: Arc::clone(&ending),
     };
-    let greeting = Arc::new(Mutex::new(Vec::new()));
-    let stream = Greeted { stream, greeting: Arc::clone(&greeting), is_full: false };
+    let limit = shared.settings.connect_limit;
+    let greeted = async { Ok(Greeted::wait(stream).await) };
+    let stream = within(options.timeout.unwrap_or(limit), &shared.answers, greeted).await?;
+    let greeting = stream.said.clone();
+    let _turn = shared.gate.enter().await;
     let work = async {
         let handle = russh::client::connect_stream(config, stream, watch).await;
         let mut handle = handle.map_err(|error| {
             let refused = ending.refused.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let greeting = greeting.lock().unwrap_or_else(PoisonError::into_inner);
             refused.unwrap_or_else(|| not_connected(&error, &greeting))
         })?;
         let is_in = login::log_in(&mut handle, &options, &shared.keys, &shared.answers).await;
         is_in.map_err(|fault| ended_while(fault, &handle, &ending))?;
         Ok(handle)
     };
-    let handle = within(shared.settings.connect_limit, &ending.asking, work).await?;
+    let handle = within(limit, &shared.answers, work).await?;
     Ok(Arc::new(Inner {
         handle,
         channels: Semaphore::new(CHANNELS),
@@ -316,39 +317,40 @@ fn ended_while(fault: Fault, handle: &Handle<Watch>, ending: &Ending) -> Fault {
     }
 }
 
-/// Ends work that takes too long, without counting the time that a person needs.
+/// Ends work that takes too long. While a person is being asked no time passes: who is not asked may be
+/// waiting for the same answer.
 async fn within<T>(
     limit: Duration,
-    asking: &AtomicBool,
+    answers: &Answers,
     work: impl Future<Output = Result<T, Fault>>,
 ) -> Result<T, Fault> {
     tokio::pin!(work);
-    loop {
-        match tokio::time::timeout(limit, &mut work).await {
+    let mut left = CLOCK_PARTS;
+    while left > 0 {
+        match tokio::time::timeout(limit / CLOCK_PARTS, &mut work).await {
             Ok(result) => return result,
-            Err(_) if asking.load(Ordering::Relaxed) => {}
-            Err(_) => {
-                let cause = format!("no login within {} s", limit.as_secs_f64());
-                return Err(Fault::new(FaultKind::Lost, cause)
-                    .remedy("look at the load of the host and of what is in between"));
-            }
+            Err(_) if answers.is_asking() => left = CLOCK_PARTS,
+            Err(_) => left -= 1,
         }
     }
+    let cause = format!("no login within {} s", limit.as_secs_f64());
+    Err(Fault::new(FaultKind::Lost, cause)
+        .remedy("look at the load of the host and of what is in between"))
 }
 
 /// Why there is no connection, by what the server said before it.
 fn not_connected(error: &russh::Error, greeting: &[u8]) -> Fault {
     let said = String::from_utf8_lossy(greeting);
     let said = said.lines().next().unwrap_or_default().trim();
-    let busy = |cause: String| {
-        Fault::new(FaultKind::Busy, cause)
-            .remedy("wait, connect to fewer hosts at once, or raise MaxStartups of its SSH server")
-    };
+    let busy = |cause: String, remedy: &str| Fault::new(FaultKind::Busy, cause).remedy(remedy);
+    let fewer = "wait, connect to fewer hosts at once, or raise MaxStartups of its SSH server";
     match error {
-        _ if said.is_empty() => busy("the server closed the connection at once".into()),
-        _ if said.contains("MaxStartups") || said.contains("Not allowed at this time") => {
-            busy(format!("the server said `{said}`"))
-        }
+        _ if said.is_empty() => busy("the server closed the connection at once".into(), fewer),
+        _ if said.contains("MaxStartups") => busy(format!("the server said `{said}`"), fewer),
+        _ if said.contains("Not allowed at this time") => busy(
+            format!("the server shuts us out for a while, and said `{said}`"),
+            "wait, or name this machine in PerSourcePenaltyExemptList of its SSH server",
+        ),
         _ if !said.starts_with("SSH-") => {
             Fault::new(FaultKind::Unreachable, format!("the server said `{said}`"))
                 .during("there is no SSH server")
@@ -396,7 +398,7 @@ pub(super) async fn dial(options: &Options, limit: Duration) -> Result<TcpStream
     let unreachable = |cause: String| Fault::new(FaultKind::Unreachable, cause);
     let look_up = tokio::net::lookup_host((address, port));
     let found: Vec<SocketAddr> = match tokio::time::timeout(limit, look_up).await {
-        Ok(Ok(found)) => found.collect(),
+        Ok(Ok(found)) => found.filter(|found| options.family.has(found)).collect(),
         Ok(Err(error)) => {
             return Err(unreachable(error.to_string())
                 .during(format!("the name `{address}` is not known"))
@@ -404,28 +406,89 @@ pub(super) async fn dial(options: &Options, limit: Duration) -> Result<TcpStream
         }
         Err(_) => return Err(unreachable(format!("no name server knows `{address}` in time"))),
     };
-    let mut last = format!("the name `{address}` has no address");
-    for address in found {
-        let opened = tokio::time::timeout(limit, TcpStream::connect(address)).await;
-        match opened {
+    if found.is_empty() {
+        let cause = match options.family {
+            Family::Any => format!("`{address}` has no address"),
+            _ => format!("`{address}` has no address of the family that AddressFamily wants"),
+        };
+        return Err(unreachable(cause).remedy("look at the name servers, or name another address"));
+    }
+    first_open(found, limit).await.map_err(|causes| {
+        unreachable(causes.join("; ")).remedy(
+            "look whether the host is up, its SSH server runs and a firewall lets us through",
+        )
+    })
+}
+
+/// What a command reads and writes that leads to a host. The command ends when nobody writes any more.
+pub(super) fn proxied(command: &str) -> Result<impl AsyncRead + AsyncWrite + use<>, Fault> {
+    let not_run =
+        |error: &io::Error| Fault::of(FaultKind::Unreachable, error).remedy("correct ProxyCommand");
+    let mut proxy = tokio::process::Command::new("/bin/sh");
+    proxy.arg("-c").arg(format!("exec {command}"));
+    proxy.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut proxy = proxy.spawn().map_err(|error| not_run(&error))?;
+    let (Some(input), Some(output)) = (proxy.stdin.take(), proxy.stdout.take()) else {
+        return Err(not_run(&io::Error::other("it has no pipes")));
+    };
+    tokio::spawn(async move { proxy.wait().await });
+    Ok(tokio::io::join(output, input))
+}
+
+/// A connection to the first of these addresses that answers. The next one is tried when the one before it
+/// has not answered for a moment: a host whose one family leads nowhere is reached by the other.
+async fn first_open(found: Vec<SocketAddr>, limit: Duration) -> Result<TcpStream, Vec<String>> {
+    let is_one = found.len() == 1;
+    let mut tries = JoinSet::new();
+    for (place, address) in (0..).zip(found) {
+        tries.spawn(async move {
+            tokio::time::sleep(ADDRESS_PAUSE * place).await;
+            let cause = match tokio::time::timeout(limit, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok(stream),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("no answer within {} s", limit.as_secs_f64()),
+            };
+            Err(if is_one { cause } else { format!("`{address}`: {cause}") })
+        });
+    }
+    let mut causes = Vec::new();
+    while let Some(tried) = tries.join_next().await {
+        match tried {
             Ok(Ok(stream)) => {
                 // Small messages go back and forth; a socket without this is slow, not wrong.
                 drop(stream.set_nodelay(true));
                 return Ok(stream);
             }
-            Ok(Err(error)) => last = error.to_string(),
-            Err(_) => last = format!("no answer within {} s", limit.as_secs_f64()),
+            Ok(Err(cause)) => causes.push(cause),
+            Err(error) => causes.push(error.to_string()),
         }
     }
-    Err(unreachable(last)
-        .remedy("look whether the host is up, its SSH server runs and a firewall lets us through"))
+    Err(causes)
 }
 
-/// A stream of which the first words are kept: they say why a server refuses.
+/// A stream of which the first words are known: they say why a server refuses.
 struct Greeted<S> {
     stream: S,
-    greeting: Arc<Mutex<Vec<u8>>>,
-    is_full: bool,
+    said: Vec<u8>,
+    /// How much of that was read.
+    read: usize,
+}
+
+impl<S: AsyncRead + Unpin> Greeted<S> {
+    /// Waits until a server has said who it is, or that it does not want us.
+    async fn wait(mut stream: S) -> Self {
+        let mut said = Vec::new();
+        let mut part = [0; GREETING_BYTES];
+        while said.len() < GREETING_BYTES && !said.contains(&b'\n') {
+            let room = GREETING_BYTES - said.len();
+            match stream.read(&mut part[..room]).await {
+                // Whoever reads on sees how it ended.
+                Ok(0) | Err(_) => break,
+                Ok(count) => said.extend_from_slice(&part[..count]),
+            }
+        }
+        Self { stream, said, read: 0 }
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Greeted<S> {
@@ -434,17 +497,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for Greeted<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        let result = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if !self.is_full {
-            let mut greeting = self.greeting.lock().unwrap_or_else(PoisonError::into_inner);
-            let room = GREETING_BYTES - greeting.len();
-            greeting.extend(buffer.filled()[before..].iter().take(room));
-            let is_full = greeting.len() == GREETING_BYTES;
-            drop(greeting);
-            self.is_full = is_full;
+        if self.read == self.said.len() {
+            return Pin::new(&mut self.stream).poll_read(cx, buffer);
         }
-        result
+        let end = self.said.len().min(self.read + buffer.remaining());
+        buffer.put_slice(&self.said[self.read..end]);
+        self.read = end;
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -463,5 +522,80 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Greeted<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::net::{TcpListener, TcpSocket};
+    use tokio::time::Instant;
+
+    use super::super::ask::{Ask, Question, Secret};
+    use super::*;
+
+    /// Answers when it may.
+    #[derive(Default)]
+    struct Slow(AtomicBool);
+
+    impl Ask for Slow {
+        fn secret(&self, _: &Question) -> Option<Secret> {
+            while !self.0.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            None
+        }
+
+        fn is_right(&self, _: &NewHost) -> bool {
+            false
+        }
+    }
+
+    #[tokio::test]
+    async fn the_time_that_a_person_takes_does_not_count() {
+        let person = Arc::new(Slow::default());
+        let answers = Arc::new(Answers::new(Arc::clone(&person) as _));
+        let limit = Duration::from_millis(200);
+        let question = || Question::Password { user: "deploy".into() };
+        let asking = Arc::clone(&answers);
+        let asked = tokio::spawn(async move { asking.secret(question()).await });
+        // One that asks, and another that needs the same answer.
+        let (one, other) = (within(limit, &answers, async { Ok(asked.await) }), async {
+            within(limit, &answers, async { Ok(answers.secret(question()).await) }).await
+        });
+        let begun = Instant::now();
+        let later = async {
+            while begun.elapsed() < limit * 5 {
+                tokio::task::yield_now().await;
+            }
+            person.0.store(true, Ordering::Relaxed);
+        };
+        let (one, other, ()) = tokio::join!(one, other, later);
+        assert!(one.is_ok() && other.is_ok());
+        let never = within(limit, &answers, std::future::pending::<Result<(), Fault>>());
+        assert_eq!(never.await.unwrap_err().kind, FaultKind::Lost);
+    }
+
+    #[tokio::test]
+    async fn a_host_of_which_one_address_leads_nowhere_is_reached_by_another() {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(1).unwrap();
+        let nowhere = listener.local_addr().unwrap();
+        // Whoever comes after those that nobody takes is not answered.
+        let mut waiting = Vec::new();
+        let soon = Duration::from_millis(300);
+        while let Ok(stream) = tokio::time::timeout(soon, TcpStream::connect(nowhere)).await {
+            waiting.push(stream.unwrap());
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let good = listener.local_addr().unwrap();
+        let stream = first_open(vec![nowhere, good], Duration::from_mins(1)).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), good);
+        drop(listener);
+        let causes = first_open(vec![nowhere, good], soon).await.unwrap_err();
+        assert!(causes.contains(&format!("`{nowhere}`: no answer within 0.3 s")), "{causes:?}");
+        assert!(causes.iter().any(|cause| cause.starts_with(&format!("`{good}`: "))), "{causes:?}");
     }
 }

@@ -28,15 +28,39 @@ pub(super) struct KnownHosts {
 #[derive(Debug)]
 struct Pending {
     file: Utf8PathBuf,
+    name: String,
     line: String,
     told: oneshot::Sender<Result<(), Arc<io::Error>>>,
 }
 
 /// What a file said when it was read.
-type Kept = (Stamp, Arc<Vec<Line>>);
+#[derive(Debug, Default)]
+struct Kept {
+    stamp: Stamp,
+    lines: Lines,
+}
 
 /// Changes when a file does.
-type Stamp = (Option<SystemTime>, u64);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    bytes: u64,
+}
+
+/// The lines of a file. One may have fifty thousand, and be looked at for as many hosts: so those that
+/// name hosts are found by name, and only the few others are compared.
+#[derive(Debug, Default)]
+struct Lines {
+    all: Vec<Line>,
+    /// By the name of a host.
+    named: HashMap<String, Vec<usize>>,
+    /// With patterns.
+    patterns: Vec<usize>,
+    /// With a hash of a name that nobody has asked for yet.
+    hashed: Vec<usize>,
+    /// How many lines there are, also those that say nothing.
+    count: usize,
+}
 
 /// One line of a file that says something.
 #[derive(Debug)]
@@ -101,44 +125,30 @@ impl KnownHosts {
     pub(super) fn look(&self, files: &[Utf8PathBuf], host: &str, port: u16) -> Known {
         let mut known = Known { name: name(host, port), ..Known::default() };
         let plain = name(host, 22);
+        let mut kept = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         for file in files {
-            for line in self.lines(file).iter() {
-                let entry = || {
-                    let key = PublicKey::from_openssh(&line.key).ok()?;
-                    Some(Entry { file: file.clone(), line: line.number, key })
+            let lines = read(&mut kept, file);
+            let entry = |line: &Line| {
+                let key = PublicKey::from_openssh(&line.key).ok()?;
+                Some(Entry { file: file.clone(), line: line.number, key })
+            };
+            let named = lines.of(&known.name);
+            for line in named.iter().map(|place| &lines.all[*place]) {
+                let list = match line.marker {
+                    Marker::Plain => &mut known.keys,
+                    Marker::Authority => &mut known.authorities,
+                    Marker::Revoked => &mut known.revoked,
                 };
-                if matches(&line.patterns, &known.name) {
-                    let list = match line.marker {
-                        Marker::Plain => &mut known.keys,
-                        Marker::Authority => &mut known.authorities,
-                        Marker::Revoked => &mut known.revoked,
-                    };
-                    list.extend(entry());
-                } else if line.marker == Marker::Plain
-                    && plain != known.name
-                    && matches(&line.patterns, &plain)
-                {
-                    known.without_port.extend(entry());
-                }
+                list.extend(entry(line));
+            }
+            if plain != known.name {
+                let others = lines.of(&plain).into_iter().filter(|place| !named.contains(place));
+                let others = others.map(|place| &lines.all[place]);
+                let others = others.filter(|line| line.marker == Marker::Plain);
+                known.without_port.extend(others.filter_map(entry));
             }
         }
         known
-    }
-
-    fn lines(&self, file: &Utf8Path) -> Arc<Vec<Line>> {
-        let stamp = fs_err::metadata(file)
-            .map(|about| (about.modified().ok(), about.len()))
-            .unwrap_or_default();
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((kept, lines)) = files.get(file)
-            && *kept == stamp
-        {
-            return Arc::clone(lines);
-        }
-        let text = fs_err::read(file).unwrap_or_default();
-        let lines = Arc::new(parse(&String::from_utf8_lossy(&text)));
-        files.insert(file.to_owned(), (stamp, Arc::clone(&lines)));
-        lines
     }
 
     /// Writes down that a host has this key, for everybody who reads the file from now on. Lines that
@@ -150,12 +160,12 @@ impl KnownHosts {
         key: &PublicKey,
         hashed: bool,
     ) -> Result<(), Arc<io::Error>> {
-        let name = if hashed { hash_name(name)? } else { name.to_owned() };
+        let written = if hashed { hash_name(name)? } else { name.to_owned() };
         let key = key.to_openssh().map_err(io::Error::other)?;
         let key: Vec<&str> = key.split(' ').take(2).collect();
         let (told, hear) = oneshot::channel();
-        let line = format!("{name} {}\n", key.join(" "));
-        let pending = Pending { file: file.to_owned(), line, told };
+        let line = format!("{written} {}\n", key.join(" "));
+        let pending = Pending { file: file.to_owned(), name: name.to_owned(), line, told };
         self.pending.lock().unwrap_or_else(PoisonError::into_inner).push(pending);
         {
             let _one_at_a_time = self.writing.lock().await;
@@ -164,33 +174,78 @@ impl KnownHosts {
                 std::mem::take(&mut *pending)
             };
             if !all.is_empty() {
-                // Whoever was first has written for all others; how it ended is told to each.
-                drop(tokio::task::spawn_blocking(move || write_all(all)).await);
+                // Whoever was first writes for all others; how it ended is told to each.
+                self.write_all(all).await;
             }
         }
         hear.await.unwrap_or_else(|error| Err(Arc::new(io::Error::other(error))))
     }
-}
 
-fn write_all(mut all: Vec<Pending>) {
-    all.sort_by(|one, other| one.file.cmp(&other.file));
-    for of_file in all.chunk_by_mut(|one, other| one.file == other.file) {
-        let lines: String = of_file.iter().map(|pending| pending.line.as_str()).collect();
-        let result = append(&of_file[0].file, lines).map_err(Arc::new);
-        for pending in of_file {
-            let (unused, _) = oneshot::channel();
-            // Whoever does not wait any more need not know.
-            drop(std::mem::replace(&mut pending.told, unused).send(result.clone()));
+    async fn write_all(&self, mut all: Vec<Pending>) {
+        all.sort_by(|one, other| one.file.cmp(&other.file));
+        while let Some(first) = all.first() {
+            let file = first.file.clone();
+            let others = all.split_off(all.partition_point(|pending| pending.file == file));
+            let of_file = std::mem::replace(&mut all, others);
+            let text: String = of_file.iter().map(|pending| pending.line.as_str()).collect();
+            let appending = file.clone();
+            let written = tokio::task::spawn_blocking(move || append(&appending, text)).await;
+            let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
+            if let Ok((before, after)) = written {
+                self.keep(&file, before, after, &of_file);
+            }
+            let result = written.map(drop).map_err(Arc::new);
+            for pending in of_file {
+                // Whoever does not wait any more need not know.
+                drop(pending.told.send(result.clone()));
+            }
         }
+    }
+
+    /// Knows what was written without reading it again, if nobody else wrote.
+    fn keep(&self, file: &Utf8Path, before: Stamp, after: Stamp, written: &[Pending]) {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(kept) = files.get_mut(file).filter(|kept| kept.stamp == before) else { return };
+        let bytes: usize = written.iter().map(|pending| pending.line.len()).sum();
+        if before.bytes + bytes as u64 != after.bytes {
+            return;
+        }
+        for pending in written {
+            kept.lines.add(&pending.line, Some(&pending.name));
+        }
+        kept.stamp = after;
     }
 }
 
-fn append(file: &Utf8Path, mut lines: String) -> io::Result<()> {
+/// What a file says: as it was kept, if it did not change.
+fn read<'a>(kept: &'a mut HashMap<Utf8PathBuf, Kept>, file: &Utf8Path) -> &'a mut Lines {
+    let stamp = fs_err::metadata(file).map(|about| Stamp::of(&about)).unwrap_or_default();
+    let kept = kept.entry(file.to_owned()).or_default();
+    if kept.stamp != stamp {
+        let text = fs_err::read(file).unwrap_or_default();
+        let mut lines = Lines::default();
+        for line in String::from_utf8_lossy(&text).lines() {
+            lines.add(line, None);
+        }
+        *kept = Kept { stamp, lines };
+    }
+    &mut kept.lines
+}
+
+impl Stamp {
+    fn of(about: &std::fs::Metadata) -> Self {
+        Self { modified: about.modified().ok(), bytes: about.len() }
+    }
+}
+
+/// Appends to a file; returns what it was, and what it is since.
+fn append(file: &Utf8Path, mut lines: String) -> io::Result<(Stamp, Stamp)> {
     if let Some(folder) = file.parent() {
         package::durable::create_folders(folder)?;
     }
     let mut open = fs_err::OpenOptions::new().read(true).append(true).create(true).open(file)?;
-    if open.metadata()?.len() > 0 {
+    let before = Stamp::of(&open.metadata()?);
+    if before.bytes > 0 {
         let mut last = [0];
         open.seek(SeekFrom::End(-1))?;
         open.read_exact(&mut last)?;
@@ -200,7 +255,8 @@ fn append(file: &Utf8Path, mut lines: String) -> io::Result<()> {
     }
     // One write at the end: whoever else appends to it does not come in between.
     open.write_all(lines.as_bytes())?;
-    open.sync_all()
+    open.sync_all()?;
+    Ok((before, Stamp::of(&open.metadata()?)))
 }
 
 impl Known {
@@ -263,25 +319,63 @@ impl Known {
     }
 }
 
-/// Lines that say nothing, or what nobody understands, are left out: other programs write here too.
-fn parse(text: &str) -> Vec<Line> {
-    let parsed = text.lines().enumerate().filter_map(|(index, line)| {
-        let mut words = line.split_ascii_whitespace();
-        let mut first = words.next().filter(|word| !word.starts_with('#'))?;
-        let marker = match first {
-            "@cert-authority" => Marker::Authority,
-            "@revoked" => Marker::Revoked,
-            _ if first.starts_with('@') => return None,
-            _ => Marker::Plain,
-        };
-        if marker != Marker::Plain {
-            first = words.next()?;
+impl Lines {
+    /// Takes the next line; `name` is whose it is, if that is known. Lines that say nothing, or what nobody
+    /// understands, are left out: other programs write here too.
+    fn add(&mut self, text: &str, name: Option<&str>) {
+        self.count += 1;
+        let Some(line) = parse(text, self.count) else { return };
+        let place = self.all.len();
+        let is_hashed = line.patterns.starts_with('|');
+        if let Some(name) = name {
+            self.named.entry(name.to_owned()).or_default().push(place);
+        } else if is_hashed {
+            self.hashed.push(place);
+        } else if line.patterns.contains(['*', '?', '!']) {
+            self.patterns.push(place);
+        } else {
+            for name in line.patterns.split(',') {
+                let of_name = self.named.entry(name.to_ascii_lowercase()).or_default();
+                // A line may name a host twice.
+                if of_name.last() != Some(&place) {
+                    of_name.push(place);
+                }
+            }
         }
-        let (kind, key) = (words.next()?, words.next()?);
-        let key = format!("{kind} {key}");
-        Some(Line { number: index + 1, marker, patterns: first.to_owned(), key })
-    });
-    parsed.collect()
+        self.all.push(line);
+    }
+
+    /// The lines that mean `name`, in order.
+    fn of(&mut self, name: &str) -> Vec<usize> {
+        let Self { all, hashed, named, .. } = self;
+        // A hash means one name: once that was asked for it need not be compared again.
+        let found = hashed.extract_if(.., |place| matches(&all[*place].patterns, name));
+        let found: Vec<usize> = found.collect();
+        if !found.is_empty() {
+            named.entry(name.to_owned()).or_default().extend(found);
+        }
+        let mut places = self.named.get(name).cloned().unwrap_or_default();
+        let of_pattern = |place: &&usize| matches(&self.all[**place].patterns, name);
+        places.extend(self.patterns.iter().filter(of_pattern));
+        places.sort_unstable();
+        places
+    }
+}
+
+fn parse(line: &str, number: usize) -> Option<Line> {
+    let mut words = line.split_ascii_whitespace();
+    let mut first = words.next().filter(|word| !word.starts_with('#'))?;
+    let marker = match first {
+        "@cert-authority" => Marker::Authority,
+        "@revoked" => Marker::Revoked,
+        _ if first.starts_with('@') => return None,
+        _ => Marker::Plain,
+    };
+    if marker != Marker::Plain {
+        first = words.next()?;
+    }
+    let (kind, key) = (words.next()?, words.next()?);
+    Some(Line { number, marker, patterns: first.to_owned(), key: format!("{kind} {key}") })
 }
 
 /// Whether a list of patterns, or a hash, means `name`.
@@ -353,6 +447,8 @@ fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     const KEY: &str =
@@ -387,5 +483,58 @@ mod tests {
         fs_err::write(&file, text).unwrap();
         let known = KnownHosts::default().look(&[file], "host", 22);
         assert_eq!(known.keys.iter().map(|entry| entry.line).collect::<Vec<_>>(), [6]);
+    }
+
+    #[tokio::test]
+    async fn fifty_thousand_hosts_are_read_once_and_each_is_found_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Utf8PathBuf::try_from(folder.path().join("known_hosts")).unwrap();
+        let mut text =
+            format!("*.example,!bad.example {KEY}\n{} {KEY}\n", hash_name("h1").unwrap());
+        for number in 0..50_000 {
+            let address = format!("10.0.{}.{}", number / 256, number % 256);
+            writeln!(text, "host{number},{address} {KEY}").unwrap();
+        }
+        fs_err::write(&file, text).unwrap();
+        let files = [file.clone()];
+        let known = KnownHosts::default();
+        let lines = |of: &Known| of.keys.iter().map(|entry| entry.line).collect::<Vec<_>>();
+        assert_eq!(lines(&known.look(&files, "host49999", 22)), [50_002]);
+        assert_eq!(lines(&known.look(&files, "10.0.0.1", 22)), [4]);
+        assert_eq!(known.look(&files, "host7", 2222).without_port.len(), 1);
+        // Written by us while others look: found at once, and nothing is read again, or this would be gone.
+        let mark = format!("mark {KEY}");
+        known.files.lock().unwrap().get_mut(&file).unwrap().lines.add(&mark, None);
+        let key = PublicKey::from_openssh(KEY).unwrap();
+        for number in 0..100 {
+            let name = format!("new{number}");
+            known.pin(&file, &name, &key, number % 2 == 0).await.unwrap();
+            assert_eq!(lines(&known.look(&files, &name, 22)), [50_004 + number]);
+        }
+        let kept = known.files.lock().unwrap();
+        let Lines { all, named, patterns, hashed, count } = &kept[&file].lines;
+        assert_eq!((all.len(), *count), (50_103, 50_103));
+        // What is compared for each host is what cannot be found by name.
+        assert_eq!((patterns.len(), hashed.len(), named.len()), (1, 1, 100_101));
+        drop(kept);
+        assert_eq!(lines(&known.look(&files, "h1", 22)), [2]);
+        assert!(known.files.lock().unwrap()[&file].lines.hashed.is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_somebody_else_wrote_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Utf8PathBuf::try_from(folder.path().join("known_hosts")).unwrap();
+        let (files, known) = ([file.clone()], KnownHosts::default());
+        let key = PublicKey::from_openssh(KEY).unwrap();
+        known.pin(&file, "mine", &key, false).await.unwrap();
+        assert_eq!(known.look(&files, "mine", 22).keys.len(), 1);
+        let text = fs_err::read_to_string(&file).unwrap();
+        fs_err::write(&file, format!("theirs {KEY}\n{text}")).unwrap();
+        known.pin(&file, "also-mine", &key, false).await.unwrap();
+        for (name, line) in [("theirs", 1), ("mine", 2), ("also-mine", 3)] {
+            let found = known.look(&files, name, 22).keys;
+            assert_eq!(found.iter().map(|entry| entry.line).collect::<Vec<_>>(), [line], "{name}");
+        }
     }
 }

@@ -43,8 +43,18 @@ enum Loaded {
     Unusable(String),
     /// A key and the certificates of it.
     Key(Arc<PrivateKey>, Vec<Certificate>),
+    /// A key of an older format, of which nothing can be read without its passphrase.
+    Sealed(Arc<Sealed>),
     /// Only an agent has the key itself.
     Public(PublicKey),
+}
+
+/// What there is of a key that cannot be read.
+#[derive(Debug)]
+struct Sealed {
+    text: String,
+    public: Option<PublicKey>,
+    certificates: Vec<Utf8PathBuf>,
 }
 
 /// Something to log in with.
@@ -229,7 +239,7 @@ async fn with_key(
                     tried.note(&label, &why);
                     Ok(Outcome::Refused)
                 }
-                Loaded::Missing | Loaded::Public(_) => Ok(Outcome::Refused),
+                Loaded::Missing | Loaded::Sealed(_) | Loaded::Public(_) => Ok(Outcome::Refused),
             };
         }
     };
@@ -368,6 +378,7 @@ impl Keys {
         let public = |loaded: &Loaded| match loaded {
             Loaded::Key(key, _) => Some(key.public_key().key_data().clone()),
             Loaded::Public(key) => Some(key.key_data().clone()),
+            Loaded::Sealed(key) => key.public.as_ref().map(|key| key.key_data().clone()),
             Loaded::Missing | Loaded::Unusable(_) => None,
         };
         let mut identities = Vec::new();
@@ -393,10 +404,13 @@ impl Keys {
         }
         for (path, loaded) in files {
             let is_in_agent = public(&loaded).is_some_and(|key| in_agent.contains(&key));
+            let is_locked = match &loaded {
+                Loaded::Key(key, _) => key.is_encrypted(),
+                Loaded::Sealed(_) => true,
+                _ => false,
+            };
             match loaded {
-                Loaded::Key(key, _) if key.is_encrypted() && !is_in_agent => {
-                    identities.push(Identity::Locked(path.clone()));
-                }
+                _ if is_locked && !is_in_agent => identities.push(Identity::Locked(path.clone())),
                 Loaded::Key(key, certificates) if !key.is_encrypted() => {
                     let mut own = of_file(path, key, certificates);
                     own.retain(|one| !is_in_agent || matches!(one, Identity::Certificate(..)));
@@ -435,18 +449,41 @@ impl Keys {
         let cell = Arc::clone(self.files.lock().await.entry(opened).or_default());
         let locked = self.load(path, &[]).await;
         let open = || async {
-            let Loaded::Key(key, certificates) = locked else { return locked };
+            if !matches!(locked, Loaded::Key(..) | Loaded::Sealed(_)) {
+                return locked;
+            }
             let question = Question::Passphrase { key: path.to_owned() };
             let Some(passphrase) = answers.secret(question).await else {
                 return Loaded::Unusable("nobody knows its passphrase".into());
             };
-            let open = move || key.decrypt(passphrase.reveal().as_bytes());
-            match tokio::task::spawn_blocking(open).await {
-                Ok(Ok(key)) => Loaded::Key(Arc::new(key), certificates),
-                _ => Loaded::Unusable("the passphrase is wrong".into()),
-            }
+            let of_key = path.to_owned();
+            let open = move || unlock(&of_key, locked, passphrase.reveal());
+            let opened = tokio::task::spawn_blocking(open).await;
+            opened.unwrap_or_else(|error| Loaded::Unusable(error.to_string()))
         };
         cell.get_or_init(open).await.clone()
+    }
+}
+
+/// Opens a key with its passphrase.
+fn unlock(path: &Utf8Path, locked: Loaded, passphrase: &str) -> Loaded {
+    match locked {
+        Loaded::Key(key, certificates) => match key.decrypt(passphrase.as_bytes()) {
+            Ok(key) => Loaded::Key(Arc::new(key), certificates),
+            Err(_) => Loaded::Unusable("the passphrase is wrong".into()),
+        },
+        Loaded::Sealed(sealed) => {
+            match russh::keys::decode_secret_key(&sealed.text, Some(passphrase)) {
+                Ok(key) => {
+                    let certificates = certificates_of(path, &key, &sealed.certificates);
+                    Loaded::Key(Arc::new(key), certificates)
+                }
+                Err(_) => Loaded::Unusable(format!(
+                    "the passphrase is wrong, or its format is too old: `ssh-keygen -p -f {path}` renews that"
+                )),
+            }
+        }
+        other => other,
     }
 }
 
@@ -465,9 +502,7 @@ fn read(path: &Utf8Path, certificates: &[Utf8PathBuf]) -> Loaded {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             // Of a key in an agent there may be only the other half.
-            let public = fs_err::read_to_string(format!("{path}.pub")).ok();
-            let public = public.and_then(|text| PublicKey::from_openssh(&text).ok());
-            return public.map_or(Loaded::Missing, Loaded::Public);
+            return public_half(path).map_or(Loaded::Missing, Loaded::Public);
         }
         Err(error) => return Loaded::Unusable(error.to_string()),
     };
@@ -476,19 +511,34 @@ fn read(path: &Utf8Path, certificates: &[Utf8PathBuf]) -> Loaded {
     }
     let key = match PrivateKey::from_openssh(&text) {
         Ok(key) => key,
-        // Older formats, which are opened with the passphrase at once or not at all.
+        // Older formats, which are opened with the passphrase at once or not at all, and say so.
+        Err(_) if text.contains("ENCRYPTED") => {
+            let (public, certificates) = (public_half(path), certificates.to_vec());
+            return Loaded::Sealed(Arc::new(Sealed { text, public, certificates }));
+        }
         Err(_) => match russh::keys::decode_secret_key(&text, None) {
             Ok(key) => key,
             Err(error) => return Loaded::Unusable(format!("it cannot be read: {error}")),
         },
     };
-    let own = Utf8PathBuf::from(format!("{path}-cert.pub"));
-    let of_key =
-        |certificate: &Certificate| certificate.public_key() == key.public_key().key_data();
-    let certificates = std::iter::once(&own)
-        .chain(certificates)
-        .filter_map(|path| russh::keys::load_openssh_certificate(path).ok())
-        .filter(of_key)
-        .collect();
+    let certificates = certificates_of(path, &key, certificates);
     Loaded::Key(Arc::new(key), certificates)
+}
+
+/// What is beside the file of a key.
+fn public_half(path: &Utf8Path) -> Option<PublicKey> {
+    let text = fs_err::read_to_string(format!("{path}.pub")).ok()?;
+    PublicKey::from_openssh(&text).ok()
+}
+
+/// The certificates of a key, in the file beside it and in others.
+fn certificates_of(path: &Utf8Path, key: &PrivateKey, others: &[Utf8PathBuf]) -> Vec<Certificate> {
+    let own = Utf8PathBuf::from(format!("{path}-cert.pub"));
+    let is_of_key =
+        |certificate: &Certificate| certificate.public_key() == key.public_key().key_data();
+    std::iter::once(&own)
+        .chain(others)
+        .filter_map(|path| russh::keys::load_openssh_certificate(path).ok())
+        .filter(is_of_key)
+        .collect()
 }

@@ -18,11 +18,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use camino::Utf8PathBuf;
+use russh::ChannelStream;
+use russh::client::Msg;
 use tokio::sync::Mutex;
 
 pub use ask::{Ask, NewHost, Nobody, Question, Secret};
 pub use connection::Connection;
-pub use gate::{Backoff, retry};
 
 use ask::Answers;
 use connection::Inner;
@@ -34,8 +35,9 @@ use options::{Jump, Options, Resolver};
 use crate::fault::{Fault, FaultKind};
 use crate::inventory::Host;
 
-/// As long as this a jump host that could not be reached is not tried again.
-const JUMP_PAUSE: Duration = Duration::from_secs(3);
+/// As long as this a jump host that could not be reached is not tried again: all who wait for it hear the
+/// same, and those who come back later try it again.
+const JUMP_PAUSE: Duration = Duration::from_millis(400);
 
 /// What is the same for all hosts.
 #[derive(Clone)]
@@ -48,13 +50,14 @@ pub struct Settings {
     pub host_keys: HostKeys,
     /// Who knows secrets.
     pub ask: Arc<dyn Ask>,
-    /// How long it may take to reach a host, and again to log in.
+    /// How long it may take to reach a host, then until it says a word, and then to log in. What is waited
+    /// for one's turn, and for a person, does not count.
     pub connect_limit: Duration,
     /// After this long without a word a host is asked whether it is still there.
     pub keep_alive: Duration,
     /// Logins at once, to all hosts.
     pub handshakes: usize,
-    /// Logins at once to one address, and through one jump host: servers turn away the eleventh.
+    /// Logins at once to one address: servers turn away the eleventh.
     pub handshakes_per_address: usize,
 }
 
@@ -158,10 +161,18 @@ async fn reach(
     jumps: &[Jump],
 ) -> Result<Arc<Inner>, Fault> {
     let place = connection::place(&options);
-    let limit = shared.settings.connect_limit;
+    let limit = options.timeout.unwrap_or(shared.settings.connect_limit);
     let result = match jumps {
+        [] if let Some(command) = options.proxy.clone() => {
+            let _turn = shared.gate.knock(&options.address).await;
+            match connection::proxied(&command) {
+                Ok(stream) => connection::establish(shared, options, stream, None).await,
+                Err(fault) => Err(fault),
+            }
+            .map_err(|fault| by_proxy(fault, &command))
+        }
         [] => {
-            let _turn = shared.gate.enter(&options.address).await;
+            let _turn = shared.gate.knock(&options.address).await;
             match connection::dial(&options, limit).await {
                 Ok(stream) => connection::establish(shared, options, stream, None).await,
                 Err(fault) => Err(fault),
@@ -170,25 +181,51 @@ async fn reach(
         [before @ .., last] => {
             let via = jump_host(shared, before, last).await;
             let via = via.map_err(|fault| fault.during(format!("cannot connect to `{place}`")))?;
-            let _turn = shared.gate.enter(&last.to_string()).await;
-            let port = u32::from(options.port);
-            let open = via.handle.channel_open_direct_tcpip(&options.address, port, "127.0.0.1", 0);
-            match tokio::time::timeout(limit, open).await {
-                Ok(Ok(channel)) => {
-                    let stream = channel.into_stream();
-                    connection::establish(shared, options, stream, Some(via)).await
-                }
-                Ok(Err(error)) => Err(Fault::of(FaultKind::Unreachable, &error)
-                    .during(format!("the jump host `{last}` does not reach it"))
-                    .remedy(
-                        "look whether the host is up, and whether the jump host allows forwarding",
-                    )),
-                Err(_) => Err(Fault::new(FaultKind::Unreachable, "no answer in time")
-                    .during(format!("the jump host `{last}` does not reach it"))),
+            // Behind another jump host the same address may be another host.
+            let _turn = shared.gate.knock(&format!("{} {last}", options.address)).await;
+            match through(&via, last, &options, limit).await {
+                Ok(stream) => connection::establish(shared, options, stream, Some(via)).await,
+                Err(fault) => Err(fault),
             }
         }
     };
     result.map_err(|fault| fault.during(format!("cannot connect to `{place}`")))
+}
+
+/// A fault on the way through a command. One that ends at once has failed: nobody is busy.
+fn by_proxy(fault: Fault, command: &str) -> Fault {
+    let during = format!("through the ProxyCommand `{command}`");
+    match fault.kind {
+        FaultKind::Busy => Fault { kind: FaultKind::Unreachable, ..fault }
+            .during(during)
+            .remedy("run the command and see what it says"),
+        _ => fault.during(during),
+    }
+}
+
+/// A stream to a host that a jump host opens.
+async fn through(
+    via: &Inner,
+    jump: &Jump,
+    options: &Options,
+    limit: Duration,
+) -> Result<ChannelStream<Msg>, Fault> {
+    let port = u32::from(options.port);
+    let open = via.handle.channel_open_direct_tcpip(&options.address, port, "127.0.0.1", 0);
+    let fault = match tokio::time::timeout(limit, open).await {
+        Ok(Ok(channel)) => return Ok(channel.into_stream()),
+        Ok(Err(_)) if via.handle.is_closed() => {
+            return Err(via.lost().during(format!("through jump host `{jump}`")));
+        }
+        Ok(Err(error)) => Fault::of(FaultKind::Unreachable, &error),
+        Err(_) => {
+            let cause = format!("no answer within {} s", limit.as_secs_f64());
+            Fault::new(FaultKind::Unreachable, cause)
+        }
+    };
+    Err(fault
+        .during(format!("the jump host `{jump}` does not reach it"))
+        .remedy("look whether the host is up, and whether the jump host allows forwarding"))
 }
 
 /// The connection to a jump host, which all hosts behind it share.

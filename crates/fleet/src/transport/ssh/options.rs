@@ -5,6 +5,7 @@
 //! stands in the same `Host` lines.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +45,29 @@ pub(super) struct Options {
     pub(super) hash_names: bool,
     /// Through whom, the first of them first.
     pub(super) jumps: Vec<Jump>,
+    /// Through a command that leads to it.
+    pub(super) proxy: Option<String>,
+    /// How long it may take to reach it, if somebody said.
+    pub(super) timeout: Option<Duration>,
+    pub(super) family: Family,
+}
+
+/// Which addresses of a host are good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    Any,
+    V4,
+    V6,
+}
+
+impl Family {
+    pub(super) fn has(self, address: &SocketAddr) -> bool {
+        match self {
+            Self::Any => true,
+            Self::V4 => address.is_ipv4(),
+            Self::V6 => address.is_ipv6(),
+        }
+    }
 }
 
 /// A host on the way to another.
@@ -265,7 +289,8 @@ fn read_config(file: &Utf8Path, folder: &Utf8Path, depth: usize, patterns: &mut 
                 let names = words.map(|word| word.trim_start_matches('!').to_ascii_lowercase());
                 patterns.hosts.extend(names.filter(|name| name != "*"));
             }
-            "match" if rest.trim().eq_ignore_ascii_case("all") => {}
+            // For all names alike; Fedora and its kin have one that is read when all else was.
+            "match" if words.clone().all(is_for_all) => {}
             // What it means depends on the name in other ways.
             "match" | "canonicalizehostname" => patterns.must_ask = true,
             "include" => {
@@ -283,6 +308,11 @@ fn read_config(file: &Utf8Path, folder: &Utf8Path, depth: usize, patterns: &mut 
             _ => {}
         }
     }
+}
+
+/// Whether a condition of `Match` is the same for every name.
+fn is_for_all(word: &str) -> bool {
+    ["all", "final", "canonical"].iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
 /// The files that a path with patterns in its last part means.
@@ -349,8 +379,18 @@ fn options(host: &Host, answer: &Answer) -> Result<Options, Fault> {
         Some(socket) if socket != "SSH_AUTH_SOCK" => Some(expand(&socket)),
         _ => std::env::var("SSH_AUTH_SOCK").ok().filter(|path| !path.is_empty()).map(Into::into),
     };
+    let proxy = first("proxycommand").filter(|_| jump.is_none());
+    let proxy = proxy.map(|command| proxy_command(&command, host, &address, &user, port));
+    let timeout = first("connecttimeout").and_then(|seconds| seconds.parse().ok());
     Ok(Options {
         asked: host.address.clone(),
+        proxy: proxy.transpose()?,
+        timeout: timeout.filter(|seconds| *seconds > 0).map(Duration::from_secs),
+        family: match first("addressfamily").as_deref() {
+            Some("inet") => Family::V4,
+            Some("inet6") => Family::V6,
+            _ => Family::Any,
+        },
         alias: first("hostkeyalias"),
         certificates: paths("certificatefile").unwrap_or_default(),
         // A key that somebody names is the one to be used.
@@ -364,6 +404,22 @@ fn options(host: &Host, answer: &Answer) -> Result<Options, Fault> {
         port,
         user,
     })
+}
+
+/// The command that leads to a host, for a shell: no name may mean more to it than a name.
+fn proxy_command(
+    command: &str,
+    host: &Host,
+    address: &str,
+    user: &str,
+    port: u16,
+) -> Result<String, Fault> {
+    if is_name(user) && is_name(address) {
+        let command = command.replace("%n", &host.address);
+        return Ok(expand_tokens(&command, address, user, port).into_string());
+    }
+    let cause = format!("`{user}` at `{address}` cannot be part of a ProxyCommand");
+    Err(Fault::new(FaultKind::Unreachable, cause).remedy("correct the user and the address"))
 }
 
 /// Puts values in the place of what `ssh` lets people write in paths.
@@ -416,6 +472,17 @@ mod tests {
             assert_eq!((db.address, db.port), (format!("db{number}"), 2222));
         }
         assert_eq!(resolver.answers.lock().await.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn what_is_matched_by_all_names_is_asked_about_once() {
+        let config = "Match final all\n  User deploy\nMatch canonical all\n  Port 2222\nMatch all\n  Port 23\n";
+        let (_guard, resolver) = resolver(config);
+        for number in 0..20 {
+            let web = resolver.resolve(&host(&format!("web{number}"))).await.unwrap();
+            assert_eq!((web.address, web.user), (format!("web{number}"), "deploy".to_owned()));
+        }
+        assert_eq!(resolver.answers.lock().await.len(), 1);
     }
 
     #[tokio::test]

@@ -230,7 +230,7 @@ async fn listen(
 pub(super) async fn pump(stdin: Stdin<'_>, write: &Input) {
     let sent = match stdin {
         Stdin::Empty => Ok(()),
-        Stdin::Bytes(bytes) => write.send(bytes.to_vec()).await,
+        Stdin::Bytes(bytes) => write.send(bytes).await,
         Stdin::Reader(reader) => {
             let mut buffer = vec![0; STDIN_BYTES];
             loop {
@@ -238,7 +238,7 @@ pub(super) async fn pump(stdin: Stdin<'_>, write: &Input) {
                     // A file that ends early is told by what the command makes of it.
                     Ok(0) | Err(_) => break Ok(()),
                     Ok(count) => {
-                        if let Err(error) = write.send(buffer[..count].to_vec()).await {
+                        if let Err(error) = write.send(&buffer[..count]).await {
                             break Err(error);
                         }
                     }
@@ -258,7 +258,8 @@ pub(super) struct Input {
 }
 
 impl Input {
-    async fn send(&self, bytes: Vec<u8>) -> Result<(), russh::Error> {
+    /// Copies no more of it than is on its way.
+    async fn send(&self, bytes: &[u8]) -> Result<(), russh::Error> {
         for piece in bytes.chunks(STDIN_BYTES) {
             self.half.data_bytes(piece.to_vec()).await?;
             self.sent.fetch_add(1, Ordering::Relaxed);
@@ -444,8 +445,8 @@ impl Talk {
             if std::mem::replace(&mut is_asked, true) {
                 return Err(Stop::NotRoot("incorrect password".into()));
             }
-            let line = format!("{}\n", password.reveal()).into_bytes();
-            self.write.send(line).await.map_err(|_| Stop::Failed(self.inner.lost()))?;
+            let line = format!("{}\n", password.reveal());
+            self.write.send(line.as_bytes()).await.map_err(|_| Stop::Failed(self.inner.lost()))?;
         }
         Ok(())
     }

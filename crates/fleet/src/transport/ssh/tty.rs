@@ -23,6 +23,7 @@ pub(super) async fn once(
 ) -> Result<Exit, Stop> {
     let folder = format!("/tmp/.{}", random_word()?);
     let make = format!("umask 077 && mkdir {folder} && cd {folder} && mkfifo i o e");
+    let mut pipes = Pipes { inner: Arc::clone(inner), folder: Some(folder.clone()) };
     if short(inner, &make).await? != Exit::Status(0) {
         let cause = format!("the pipes in `{folder}` cannot be made");
         return Err(Fault::new(FaultKind::Sudo, cause)
@@ -31,9 +32,37 @@ pub(super) async fn once(
             .into());
     }
     let result = piped(inner, who, command, heard, &folder).await;
-    // If it cannot be removed the connection is lost, which is told already.
-    drop(short(inner, &format!("rm -rf {folder}")).await);
+    pipes.remove().await;
     result
+}
+
+/// The folder with the pipes.
+struct Pipes {
+    inner: Arc<Inner>,
+    folder: Option<String>,
+}
+
+impl Pipes {
+    async fn remove(&mut self) {
+        if let Some(folder) = &self.folder {
+            // If it cannot be removed the connection is lost, which is told already.
+            drop(short(&self.inner, &format!("rm -rf {folder}")).await);
+        }
+        self.folder = None;
+    }
+}
+
+impl Drop for Pipes {
+    /// Nobody waits for the command any more: the folder goes all the same.
+    fn drop(&mut self) {
+        let (Some(folder), Ok(runtime)) =
+            (self.folder.take(), tokio::runtime::Handle::try_current())
+        else {
+            return;
+        };
+        let inner = Arc::clone(&self.inner);
+        runtime.spawn(async move { short(&inner, &format!("rm -rf {folder}")).await.map(drop) });
+    }
 }
 
 /// Runs a short command by who logged in.
@@ -62,7 +91,11 @@ async fn piped(
     folder: &str,
 ) -> Result<Exit, Stop> {
     let (marker, other) = (random_word()?, random_word()?);
-    let carry = format!("cat {folder}/o & cat {folder}/e >&2 & cat >{folder}/i; wait");
+    // Where the connection is lost nobody else is left to remove them.
+    let carry = format!(
+        "trap 'rm -rf {folder}' EXIT; trap exit HUP TERM; \
+         cat {folder}/o & cat {folder}/e >&2 & cat >{folder}/i; wait"
+    );
     let mut pipes = Talk::start(inner, &Who::Login, &other, &carry, Terminal::None).await?;
     let terminal = Terminal::Pipes(folder);
     let mut root = Talk::start(inner, who, &marker, &command.script, terminal).await?;

@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use config::door::Door;
 use package::artifact::Artifact;
 use serde_json::json;
 
 use crate::args::Cli;
-use crate::commands::config::{FileArgs, TreeArgs, validate};
+use crate::commands::config::{CONFIG, FileArgs, TreeArgs, validate};
 use crate::commands::configure::{self, ConfigureArgs};
 use crate::commands::{dispatch, password};
 use crate::context::Context;
@@ -20,6 +21,7 @@ const NAME: &str = "dcos_generate_config";
 /// Make a cluster's configuration from `genconf/config.yaml`
 #[derive(Debug, clap::Parser)]
 #[command(name = "dcos_generate_config.sh", disable_version_flag = true, max_term_width = 100)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct InstallerArgs {
     #[command(flatten)]
     action: Action,
@@ -34,6 +36,18 @@ pub(crate) struct InstallerArgs {
     /// Say more
     #[arg(short, long)]
     verbose: bool,
+
+    /// With `--web`: hosts get nothing from the internet; they never do
+    #[arg(long)]
+    offline: bool,
+
+    /// With `--web`: the port to listen on
+    #[arg(short, long, hide = true)]
+    port: Option<u16>,
+
+    /// Tell nobody what was done; nobody is ever told
+    #[arg(long)]
+    cli_telemetry_disabled: bool,
 }
 
 /// One of these, or `--genconf`.
@@ -54,9 +68,19 @@ struct Action {
     #[expect(clippy::option_option, reason = "the flag, and its value, may be left out")]
     hash_password: Option<Option<String>>,
 
+    /// Hash a password as `--hash-password` does, and keep it as `superuser_password_hash` in the
+    /// configuration
+    #[arg(long, value_name = "PASSWORD")]
+    #[expect(clippy::option_option, reason = "the flag, and its value, may be left out")]
+    set_superuser_password: Option<Option<String>>,
+
     /// Make the bundle, and the script that upgrades hosts on which this version is installed
     #[arg(long, value_name = "VERSION")]
     generate_node_upgrade_script: Option<String>,
+
+    /// Do nothing: hosts need nothing to be installed before
+    #[arg(long)]
+    install_prereqs: bool,
 
     /// Look at whether all hosts can become what was configured
     #[arg(long)]
@@ -73,6 +97,14 @@ struct Action {
     /// Remove everything from all hosts
     #[arg(long)]
     uninstall: bool,
+
+    /// Install all hosts from a browser: not there yet
+    #[arg(long)]
+    web: bool,
+
+    /// Make the bundle, and a template for machines at AWS
+    #[arg(long)]
+    aws_cloudformation: bool,
 
     /// Print variant and version as JSON
     #[arg(long)]
@@ -99,6 +131,10 @@ pub(crate) fn is_action(word: &str) -> bool {
         "--genconf",
         "--validate-config",
         "--hash-password",
+        "--set-superuser-password",
+        "--install-prereqs",
+        "--web",
+        "--aws-cloudformation",
         "--generate-node-upgrade-script",
         "--preflight",
         "--deploy",
@@ -120,8 +156,16 @@ pub(crate) fn run(context: &Context, arguments: &InstallerArgs, variant: &str) -
     let action = &arguments.action;
     let result = if let Some(given) = &action.hash_password {
         password::run(given.as_deref(), &output)
+    } else if let Some(given) = &action.set_superuser_password {
+        password::keep(given.as_deref(), CONFIG.into(), &output)
+    } else if action.web {
+        let hint = "`--preflight`, `--deploy` and `--postflight` do the same from here";
+        Err(Failure::new("there is no web interface yet").hint(hint))
+    } else if action.install_prereqs {
+        nothing_to_install(&output)
     } else if let Some(command) = action.of_fleet() {
-        match Cli::try_parse_from(["monobloc", command]) {
+        let verbose = arguments.verbose.then_some("--verbose");
+        match Cli::try_parse_from(["monobloc", command].into_iter().chain(verbose)) {
             Ok(cli) => dispatch(context, &cli.command, &output),
             Err(error) => Err(Failure::usage(error.to_string())),
         }
@@ -139,6 +183,18 @@ pub(crate) fn run(context: &Context, arguments: &InstallerArgs, variant: &str) -
             ExitCode::FAILURE
         }
     }
+}
+
+/// Scripts of old go on.
+fn nothing_to_install(output: &Output) -> Result<Outcome, Failure> {
+    let said = "nothing is installed: hosts need a kernel, a shell, and curl or wget";
+    if output.is_json() {
+        output.json(&json!({ "schema": "monobloc.install-prereqs/1", "installed": [] }))?;
+    } else {
+        output.line(said)?;
+        output.hint(Some("`--preflight` looks at whether they are fit"));
+    }
+    Ok(Outcome::Done)
 }
 
 fn version(context: &Context, variant: &str, output: &Output) -> Result<Outcome, Failure> {
@@ -160,6 +216,9 @@ fn genconf(
     let mut configure = ConfigureArgs::of(file);
     if let Some(version) = &arguments.action.generate_node_upgrade_script {
         configure = configure.upgrading_from(version);
+    }
+    if arguments.action.aws_cloudformation {
+        configure = configure.for_door(Door::CloudFormation);
     }
     configure::run(context, &configure, output)
 }

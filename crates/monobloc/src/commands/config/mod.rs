@@ -25,7 +25,7 @@ use crate::failure::{Failure, Outcome};
 use crate::render::Output;
 
 /// Where the reference wants the file.
-const CONFIG: &str = "genconf/config.yaml";
+pub(crate) const CONFIG: &str = "genconf/config.yaml";
 /// What `--tree` is for.
 const TREE_HINT: &str =
     "`--tree` names the tree that declares the parameters: its folder, or the artifact made of it";

@@ -1,12 +1,14 @@
 //! What became of a run: failures by cause, then everybody in sum.
 
-use fleet::journal::{Cause, HostRow, Journal};
+use fleet::across::Account;
+use fleet::journal::{Cause, HostRow, Journal, Stop, Supplied};
 use fleet::run::{End, Finished, RunId};
 use serde_json::{Value, json};
 
+use super::across;
 use crate::failure::{Failure, Outcome};
 use crate::render::fleet::{counted, some, stopped, words};
-use crate::render::{Output, plain};
+use crate::render::{Output, bytes, plain, plural};
 
 /// Tells what became of a run, and whether that is what was asked for.
 pub(super) fn tell(
@@ -17,18 +19,31 @@ pub(super) fn tell(
 ) -> Result<Outcome, Failure> {
     let Finished { end, counts, journal } = finished;
     let failures = journal.failures(run)?;
+    let together = Account::read(journal, run)?;
+    let stop = journal.stop(run)?.filter(|_| matches!(end, End::Stopped(_)));
     if output.is_json() {
-        output.json(&json!({
+        let mut document = json!({
             "schema": format!("monobloc.{operation}/1"),
             "run": run,
             "end": end_name(end),
             "stopped": match end { End::Stopped(why) => Some(stopped(why)), _ => None },
+            "evidence": stop.map(|stop| stop.evidence).unwrap_or_default(),
             "counts": counts,
+            "supply": supply(journal, run)?,
             "hosts": hosts(journal, run)?,
             "failures": failures,
-        }))?;
+        });
+        if let Some(together) = &together {
+            document["across"] = json!(together);
+        }
+        output.json(&document)?;
     } else {
+        evidence(stop.as_ref(), output)?;
         causes(&failures, output)?;
+        if let Some(together) = &together {
+            across::tell(together, output)?;
+        }
+        supplied(journal, run, output)?;
         let counted = counted(counts);
         output.line(&match end {
             End::Done => format!("{operation}: {counted}"),
@@ -44,16 +59,42 @@ pub(super) fn tell(
             End::Stopped(_) | End::Done => None,
         });
     }
-    let is_well = *end == End::Done && failures.is_empty();
+    let is_apart = together.is_some_and(|together| together.has_errors());
+    let is_well = *end == End::Done && failures.is_empty() && !is_apart;
     Ok(if is_well { Outcome::Done } else { Outcome::Failed })
+}
+
+/// What masters found that stopped a run.
+pub(super) fn evidence(stop: Option<&Stop>, output: &Output) -> Result<(), Failure> {
+    let Some(Stop { why, evidence }) = stop.filter(|stop| !stop.evidence.is_empty()) else {
+        return Ok(());
+    };
+    output.line(&format!("{}:", stopped(why)))?;
+    for seen in evidence {
+        output.line(&format!("    {}: {}", seen.host, plain(&seen.cause)))?;
+        for fix in seen.findings.iter().filter_map(|found| found.fix.as_ref()) {
+            output.line(&format!("        {}", plain(fix)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a run that only looks saw all; says so if it did not.
+pub(super) fn is_whole(finished: &Finished, output: &Output) -> bool {
+    let is_whole = finished.end == End::Done;
+    if !is_whole && !output.is_json() {
+        output.warning("it was interrupted: not every host was asked");
+    }
+    is_whole
 }
 
 /// Failures, the one with the most hosts first.
 pub(super) fn causes(failures: &[Cause], output: &Output) -> Result<(), Failure> {
     for Cause { during, kind, causes, findings, log, remedy, hosts, .. } in failures {
         output.line(&format!(
-            "{}: {during}: {kind}: {}",
+            "{}: {during}: {}: {}",
             some(hosts),
+            kind.replace('_', " "),
             plain(&causes.join(": "))
         ))?;
         for finding in findings {
@@ -70,6 +111,42 @@ pub(super) fn causes(failures: &[Cause], output: &Output) -> Result<(), Failure>
         }
     }
     Ok(())
+}
+
+/// Who got packages from here, and who from other hosts, if some did.
+pub(super) fn supplied(journal: &Journal, run: &RunId, output: &Output) -> Result<(), Failure> {
+    let got = journal.supplied(run)?;
+    let (others, own): (Vec<&Supplied>, Vec<&Supplied>) =
+        got.iter().partition(|got| got.from.is_some());
+    if others.is_empty() {
+        return Ok(());
+    }
+    let sum = |got: &[&Supplied]| bytes(got.iter().map(|got| got.bytes).sum());
+    output.line(&format!(
+        "{} got {} from here, {} got {} from other hosts",
+        plural(own.len(), "host"),
+        sum(&own),
+        plural(others.len(), "host"),
+        sum(&others),
+    ))
+}
+
+/// Who got packages from whom, for programs; nothing where hosts got none from here or from others.
+pub(super) fn supply(journal: &Journal, run: &RunId) -> Result<Option<Value>, Failure> {
+    let got = journal.supplied(run)?;
+    let sum = |is_from_host: bool| {
+        let got = got.iter().filter(|got| got.from.is_some() == is_from_host);
+        let (hosts, bytes) = got.fold((0, 0), |(hosts, bytes), got| (hosts + 1, bytes + got.bytes));
+        json!({ "hosts": hosts, "bytes": bytes })
+    };
+    let sources = got.iter().map(|got| json!({ "host": got.host, "from": got.from }));
+    Ok((!got.is_empty()).then(|| {
+        json!({
+            "from_here": sum(false),
+            "from_hosts": sum(true),
+            "sources": sources.collect::<Vec<_>>(),
+        })
+    }))
 }
 
 /// Every host of a run, for programs.

@@ -1,6 +1,6 @@
 //! `monobloc audit`: every byte of every host against what was installed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use camino::Utf8PathBuf;
 use fleet::run::{Operation, Task};
@@ -70,12 +70,13 @@ pub(crate) fn run(
     let spec = asking(&opened, Operation::Audit)?.asking(task);
     let id = spec.id.clone();
     let finished = way.look(context, &opened, spec, output)?;
-    let mut groups: Vec<Same> = Vec::new();
+    let mut groups = Groups::default();
     for (at, report) in finished.journal.reports(&id, "audit")? {
         if let (Report::Audit(audit), Some(host)) = (report, opened.chosen.hosts.get(at)) {
-            gather(&mut groups, &host.name, &host.roles, *audit);
+            groups.gather(&host.name, &host.roles, *audit);
         }
     }
+    let groups = groups.all;
     let failures = finished.journal.failures(&id)?;
     let distribution = &opened.cluster.bundle.distribution;
     let document = json!({
@@ -84,6 +85,7 @@ pub(crate) fn run(
         "version": distribution.version,
         "bundle": opened.cluster.latest.bundle,
         "time": Timestamp::now(),
+        "end": account::end_name(&finished.end),
         "groups": groups,
         "failures": failures,
     });
@@ -98,24 +100,47 @@ pub(crate) fn run(
         }
         account::causes(&failures, output)?;
     }
-    let is_clean = failures.is_empty() && groups.iter().all(|group| group.differences.is_empty());
-    Ok(if is_clean { Outcome::Done } else { Outcome::Failed })
+    let is_whole = account::is_whole(&finished, output);
+    let is_clean = failures.is_empty() && groups.iter().all(Same::is_clean);
+    Ok(if is_whole && is_clean { Outcome::Done } else { Outcome::Failed })
 }
 
-fn gather(groups: &mut Vec<Same>, name: &str, roles: &BTreeSet<RoleName>, audit: Audit) {
-    let Audit { generation, digest, differences, more, unchecked, .. } = audit;
-    let is_same = |group: &&mut Same| {
-        group.roles == *roles
-            && group.digest == digest
-            && (digest.is_some() || group.generation == generation)
-            && group.differences == differences
-    };
-    if let Some(group) = groups.iter_mut().find(is_same) {
-        group.hosts.push(name.to_owned());
-        return;
+impl Same {
+    /// Whether nothing differs of what was compared.
+    fn is_clean(&self) -> bool {
+        self.differences.is_empty() && self.more == 0
     }
-    let (hosts, roles) = (vec![name.to_owned()], roles.clone());
-    groups.push(Same { hosts, roles, generation, digest, differences, more, unchecked });
+}
+
+/// Hosts of which the same is to be said, in the order in which they came.
+#[derive(Debug, Default)]
+struct Groups {
+    all: Vec<Same>,
+    places: HashMap<Sha256, usize>,
+}
+
+impl Groups {
+    fn gather(&mut self, name: &str, roles: &BTreeSet<RoleName>, audit: Audit) {
+        let Audit { generation, digest, differences, more, unchecked, .. } = audit;
+        // Hosts with the same digest are the same, whatever the number of their generation.
+        let number = if digest.is_some() { None } else { Some(generation) };
+        let same = json!([roles, digest, number, differences, more, unchecked]);
+        let place =
+            *self.places.entry(Sha256::of(same.to_string().as_bytes())).or_insert_with(|| {
+                let (hosts, roles) = (Vec::new(), roles.clone());
+                self.all.push(Same {
+                    hosts,
+                    roles,
+                    generation,
+                    digest,
+                    differences,
+                    more,
+                    unchecked,
+                });
+                self.all.len() - 1
+            });
+        self.all[place].hosts.push(name.to_owned());
+    }
 }
 
 fn show(group: &Same, output: &Output) -> Result<(), Failure> {
@@ -147,4 +172,50 @@ fn page(document: &serde_json::Value) -> Result<String, Failure> {
     engine.set_auto_escape_callback(|_| minijinja::AutoEscape::Html);
     let document = minijinja::value::Serde(document);
     engine.render_str(PAGE, document).map_err(|error| Failure::of(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Audit, Difference, Groups, Sha256};
+
+    fn audit(at: &str, more: u64, unchecked: &[&str]) -> Audit {
+        let difference =
+            |at: &str| Difference { at: at.to_owned(), should: "x".into(), is: "y".into() };
+        Audit {
+            digest: Some(Sha256::of(b"all")),
+            differences: Some(at).filter(|at| !at.is_empty()).map(difference).into_iter().collect(),
+            more,
+            unchecked: unchecked.iter().map(|what| (*what).to_owned()).collect(),
+            ..Audit::default()
+        }
+    }
+
+    #[test]
+    fn hosts_are_one_line_only_if_all_that_is_to_be_said_of_them_is_the_same() {
+        let mut groups = Groups::default();
+        let roles = ["slave".parse().unwrap()].into();
+        for (name, audit) in [
+            ("a", audit("", 0, &[])),
+            ("b", audit("bin/x", 0, &[])),
+            ("c", audit("bin/x", 7, &[])),
+            ("d", audit("", 0, &["etc/password"])),
+            ("e", audit("", 0, &[])),
+        ] {
+            groups.gather(name, &roles, audit);
+        }
+        let hosts: Vec<String> = groups.all.iter().map(|group| group.hosts.concat()).collect();
+        assert_eq!(hosts, ["ae", "b", "c", "d"]);
+        let clean: Vec<bool> = groups.all.iter().map(super::Same::is_clean).collect();
+        assert_eq!(clean, [true, false, false, true]);
+    }
+
+    #[test]
+    fn fifty_thousand_hosts_that_all_differ_are_grouped_at_once() {
+        let mut groups = Groups::default();
+        let roles = ["slave".parse().unwrap()].into();
+        for number in 0..50_000 {
+            groups.gather(&number.to_string(), &roles, audit(&format!("bin/{number}"), 0, &[]));
+        }
+        assert_eq!(groups.all.len(), 50_000);
+    }
 }

@@ -8,7 +8,9 @@ use fleet::inventory::file::{self, InventoryError};
 use fleet::inventory::{Inventory, Lists, SelectError, Selection};
 use fleet::transport::kit::{Kit, Program, Supply};
 use package::Sha256;
+use package::bundle::Bundle;
 use package::id::RoleName;
+use package::preflight::{PREFLIGHT, Preflight};
 
 use crate::failure::Failure;
 
@@ -19,12 +21,22 @@ const CONFIG: &str = "genconf/config.yaml";
 const LISTS: [(&str, &str); 3] =
     [("master_list", "master"), ("agent_list", "slave"), ("public_agent_list", "slave_public")];
 
-/// Which cluster, and which of its hosts.
+/// The key to log in with, if the configuration names no other; it need not be there.
+const KEY: &str = "genconf/ssh_key";
+
+/// Which cluster.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct ClusterArgs {
+pub(crate) struct ConfigArgs {
     /// The configuration of the cluster; what `monobloc configure` made of it lies beside it
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     pub(super) config: Utf8PathBuf,
+}
+
+/// Which cluster, and which of its hosts.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ClusterArgs {
+    #[command(flatten)]
+    pub(super) place: ConfigArgs,
 
     /// The hosts of the cluster [default: those in the lists of the configuration]
     #[arg(long, value_name = "FILE")]
@@ -57,7 +69,7 @@ pub(super) struct Opened {
     pub(super) is_all: bool,
 }
 
-impl ClusterArgs {
+impl ConfigArgs {
     /// The folder of the cluster.
     pub(super) fn folder(&self) -> Utf8PathBuf {
         match self.config.parent() {
@@ -66,28 +78,57 @@ impl ClusterArgs {
         }
     }
 
-    /// Reads what was configured and who the hosts are.
-    pub(super) fn open(&self) -> Result<Opened, Failure> {
+    /// What was configured last, whatever became of the file since, and without hosts: enough for who looks
+    /// back, and for what has hosts of its own.
+    pub(super) fn configured(&self) -> Result<Opened, Failure> {
         let folder = self.folder();
         let genconf = Genconf::new(folder.clone());
-        let configure = "configure the cluster first: `monobloc configure`";
         let Some(cluster) = genconf.cluster()? else {
             return Err(Failure::usage(format!("`{folder}` has nothing that was configured"))
-                .hint(configure));
+                .hint("configure the cluster first: `monobloc configure`"));
         };
-        if cluster.controller.bundle != cluster.latest.bundle {
-            return Err(Failure::new(format!("`monobloc configure` did not end in `{folder}`"))
-                .hint("run it again"));
+        let (inventory, chosen) = (Inventory::default(), Inventory::default());
+        Ok(Opened { genconf, folder, cluster, inventory, chosen, is_all: true })
+    }
+
+    /// The hosts in the lists of what was configured.
+    pub(super) fn listed(&self, controller: &Controller) -> Result<Inventory, Failure> {
+        let inventory = Inventory::of_lists(&lists(controller, &self.folder())?)
+            .map_err(|error| Failure::new(error.to_string()))?;
+        if inventory.hosts.is_empty() {
+            return Err(Failure::usage(format!("`{}` has no lists of hosts", self.config)).hint(
+                "set `master_list` and `agent_list` there, or name the hosts in a file: `--inventory FILE`",
+            ));
         }
-        let text = fs_err::read(&self.config)?;
-        if Sha256::of(&text) != cluster.controller.file {
+        Ok(inventory)
+    }
+}
+
+impl ClusterArgs {
+    /// Reads what was configured and who the hosts are.
+    pub(super) fn open(&self) -> Result<Opened, Failure> {
+        let opened = self.place.configured()?.whole()?;
+        let text = fs_err::read(&self.place.config)?;
+        if Sha256::of(&text) != opened.cluster.controller.file {
             return Err(Failure::new(format!(
                 "`{}` is not what was configured: it changed since",
-                self.config
+                self.place.config
             ))
             .hint("make a bundle of it: `monobloc configure`"));
         }
-        let inventory = self.inventory(&cluster.controller)?;
+        self.with_hosts(opened)
+    }
+
+    /// The same of what was configured last, whatever became of the file since.
+    pub(super) fn open_as_configured(&self) -> Result<Opened, Failure> {
+        self.with_hosts(self.place.configured()?.whole()?)
+    }
+
+    fn with_hosts(&self, opened: Opened) -> Result<Opened, Failure> {
+        let inventory = match &self.inventory {
+            Some(path) => read_inventory(path)?,
+            None => self.place.listed(&opened.cluster.controller)?,
+        };
         let selection = Selection {
             hosts: self.hosts.clone(),
             roles: self.roles.iter().cloned().collect(),
@@ -99,22 +140,7 @@ impl ClusterArgs {
             }
             _ => Failure::usage(error.to_string()),
         })?;
-        let is_all = selection.is_all();
-        Ok(Opened { genconf, folder, cluster, inventory, chosen, is_all })
-    }
-
-    fn inventory(&self, controller: &Controller) -> Result<Inventory, Failure> {
-        if let Some(path) = &self.inventory {
-            return read_inventory(path);
-        }
-        let inventory = Inventory::of_lists(&lists(controller, &self.folder()))
-            .map_err(|error| Failure::new(error.to_string()))?;
-        if inventory.hosts.is_empty() {
-            return Err(Failure::usage(format!("`{}` has no lists of hosts", self.config)).hint(
-                "set `master_list` and `agent_list` there, or name the hosts in a file: `--inventory FILE`",
-            ));
-        }
-        Ok(inventory)
+        Ok(Opened { inventory, chosen, is_all: selection.is_all(), ..opened })
     }
 }
 
@@ -127,7 +153,7 @@ pub(super) fn read_inventory(path: &Utf8Path) -> Result<Inventory, Failure> {
 }
 
 /// The hosts that a configuration names. Paths in it start where its folder lies.
-fn lists(controller: &Controller, folder: &Utf8Path) -> Lists {
+fn lists(controller: &Controller, folder: &Utf8Path) -> Result<Lists, Failure> {
     let mut addresses = BTreeMap::new();
     for (list, role) in LISTS {
         if let Ok(role) = role.parse() {
@@ -139,16 +165,42 @@ fn lists(controller: &Controller, folder: &Utf8Path) -> Lists {
         _ => folder,
     };
     let port = controller.values.get("ssh_port").and_then(serde_json::Value::as_u64);
-    let key = controller.text("ssh_key_path").map(|key| base.join(key));
-    Lists {
+    let key = match controller.text("ssh_key_path") {
+        Some(named) if base.join(named).is_file() => Some(base.join(named)),
+        Some(named) if named != KEY => {
+            return Err(Failure::new(format!("there is no file `{}`", base.join(named)))
+                .hint("put the private key there, or say with `ssh_key_path` where it is"));
+        }
+        _ => None,
+    };
+    Ok(Lists {
         addresses,
         user: controller.text("ssh_user").map(str::to_owned),
         port: port.and_then(|port| u16::try_from(port).ok()),
-        key: key.filter(|key| key.is_file()),
-    }
+        key,
+    })
 }
 
 impl Opened {
+    /// What the distribution says of what machines must be, if it does.
+    pub(super) fn preflight(&self) -> Result<Option<Preflight>, Failure> {
+        if !self.cluster.bundle.files.contains_key(PREFLIGHT) {
+            return Ok(None);
+        }
+        let folder = self.genconf.serve().join(Bundle::folder(&self.cluster.latest.bundle));
+        let text = fs_err::read(folder.join(PREFLIGHT))?;
+        Preflight::parse(&text).map(Some).map_err(|error| Failure::of(&error))
+    }
+
+    /// The same, if what was published last is what was kept for us.
+    pub(super) fn whole(self) -> Result<Self, Failure> {
+        if self.cluster.controller.bundle == self.cluster.latest.bundle {
+            return Ok(self);
+        }
+        Err(Failure::new(format!("`monobloc configure` did not end in `{}`", self.folder))
+            .hint("run it again"))
+    }
+
     /// What hosts get; `push`: from here, rather than from where the configuration says.
     pub(super) fn kit(&self, push: bool) -> Result<Kit, Failure> {
         let Cluster { latest, bundle, controller, role_keys } = &self.cluster;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use fleet::run::{Group, Operation, PauseAfter, RunSpec, Size, Waves};
+use fleet::run::{Operation, PauseAfter, RunSpec, Size, Waves};
 use host::wire::Wanted;
 use package::id::RoleName;
 
 use super::cluster::Opened;
 use super::way::{new_id, parse_size, target};
-use super::{ClusterArgs, WayArgs, account};
+use super::{ClusterArgs, WayArgs, account, membership};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::Output;
@@ -16,13 +16,15 @@ use crate::render::Output;
 /// Install what was configured on hosts that have nothing yet
 ///
 /// Looks at every host, gets everything there and verifies it, and then makes it live: masters, then all
-/// others. Hosts that have it already are left alone, so new hosts are added by running it again. Hosts on
-/// which something else is live are for `upgrade`.
+/// others. Hosts that have it already are left alone, so new hosts are added by running it again; a master that
+/// joins others goes alone, and what the distribution has to do to the cluster first is done on one of them. Hosts
+/// on which something else is live are for `upgrade`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   monobloc deploy                                  hosts are in the lists of genconf/config.yaml
   monobloc deploy --inventory hosts.yaml           hosts are in a file
   monobloc deploy --role slave --push              only agents, and send them the bundle
+  monobloc deploy --relay                          hosts that have the bundle hand it to others
   monobloc plan deploy                             what it would do")]
 pub(crate) struct DeployArgs {
     #[command(flatten)]
@@ -132,7 +134,7 @@ impl UpgradeArgs {
 impl Install<'_> {
     /// The run that does it.
     pub(super) fn spec(&self, opened: &Opened) -> Result<RunSpec, Failure> {
-        let kit = opened.kit(self.way.push)?;
+        let kit = opened.kit(self.way.is_pushed())?;
         let name = &opened.cluster.bundle.distribution.name;
         let mut spec = RunSpec::new(new_id()?, name, self.operation);
         let mut sets: Vec<BTreeSet<RoleName>> = Vec::new();
@@ -144,18 +146,15 @@ impl Install<'_> {
             });
             spec.hosts.push(target(host, Some(at)));
         }
-        // Masters that are left alone are asked how the cluster is.
-        let others = opened.inventory.hosts.iter();
-        for host in others.filter(|host| opened.chosen.host(&host.name).is_none()) {
-            let target = target(host, None);
-            if target.group == Group::Master {
-                spec.hosts.push(fleet::run::Target { group: Group::Witness, ..target });
-            }
-        }
+        membership::add_witnesses(&mut spec, opened);
         spec.wanted = sets.iter().filter_map(|roles| self.wanted(&kit, roles)).collect();
         spec.budget = self.waves.max_failures;
         let waves = self.way.gated(self.waves.waves(self.operation));
-        Ok(spec.installing(self.way.push, waves))
+        let spec = spec.installing(self.way.push, waves);
+        Ok(match self.way.relay {
+            Some(fan) => spec.relayed(fan),
+            None => spec,
+        })
     }
 
     fn wanted(
@@ -192,7 +191,8 @@ pub(crate) fn upgrade(
 
 fn run(context: &Context, install: &Install<'_>, output: &Output) -> Result<Outcome, Failure> {
     let opened = install.cluster.open()?;
-    let spec = install.spec(&opened)?;
+    let mut spec = install.spec(&opened)?;
+    membership::find_actions(context, &opened, install.way, &mut spec)?;
     let id = spec.id.clone();
     let finished = install.way.execute(context, &opened, spec, output)?;
     account::tell(&finished, &id, &install.operation.to_string(), output)

@@ -1,5 +1,6 @@
 //! `monobloc preflight`, `monobloc postflight`, `monobloc status`: how hosts are, and nothing is changed.
 
+use fleet::across::Across;
 use fleet::journal::Journal;
 use fleet::run::{Operation, RunId, RunSpec, Task};
 use host::wire::{Level, Report, Request, Status};
@@ -11,9 +12,12 @@ use super::way::{new_id, target};
 use super::{ClusterArgs, WayArgs, account, runs};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::render::{Output, plain};
+use crate::render::{Output, plain, plural};
 
-/// Look at whether hosts can become what was configured
+/// Look at whether hosts can become what was configured, each by itself and all together
+///
+/// Each host looks at itself. Then all of them are compared: clocks, machine ids, addresses; and those that must
+/// reach others, as the distribution says, try to. Nothing is changed, and nothing is left.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   monobloc preflight
@@ -74,7 +78,11 @@ pub(crate) fn preflight(
             spec.wanted.extend(wanted);
         }
     }
-    let spec = spec.asking(Task::Preflight);
+    let spec = match &way.folders {
+        // They are on one machine, with one clock, one id and one network.
+        Some(_) => spec.asking(Task::Preflight),
+        None => spec.looking(Across::of(opened.preflight()?.as_ref())),
+    };
     let id = spec.id.clone();
     let finished = way.ask(context, &opened, spec, output)?;
     if !output.is_json() {
@@ -131,13 +139,13 @@ pub(crate) fn status(
     output: &Output,
 ) -> Result<Outcome, Failure> {
     let StatusArgs { cluster, run, runs, way } = arguments;
-    let opened = cluster.open()?;
     if *runs {
-        return runs::list(&opened, output);
+        return runs::list(&cluster.place.configured()?, output);
     }
     if let Some(run) = run {
-        return runs::show(&opened, run.as_ref(), output);
+        return runs::show(&cluster.place.configured()?, run.as_ref(), output);
     }
+    let opened = cluster.open()?;
     let spec = asking(&opened, Operation::Status)?.asking(Task::Request(Request::Status));
     let id = spec.id.clone();
     let finished = way.look(context, &opened, spec, output)?;
@@ -159,19 +167,37 @@ pub(crate) fn status(
             "schema": "monobloc.status/1",
             "bundle": opened.cluster.latest.bundle,
             "version": opened.cluster.bundle.distribution.version,
+            "end": account::end_name(&finished.end),
             "hosts": hosts,
             "failures": finished.journal.failures(&id)?,
         }))?;
     } else {
+        let mut counts = std::collections::BTreeMap::<String, usize>::new();
         for (host, status) in opened.chosen.hosts.iter().zip(&statuses) {
             output.line(&line(host, status.as_ref(), &opened))?;
+            *counts.entry(version(status.as_ref())).or_default() += 1;
         }
+        let counts: Vec<_> = counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
+        output.line(&format!("{}: {}", plural(statuses.len(), "host"), counts.join(", ")))?;
         account::causes(&finished.journal.failures(&id)?, output)?;
     }
     let is_well = |status: &Option<Status>| {
         status.as_ref().is_some_and(|status| status.failed_units.is_empty())
     };
-    Ok(if statuses.iter().all(is_well) { Outcome::Done } else { Outcome::Failed })
+    let is_whole = account::is_whole(&finished, output);
+    Ok(if is_whole && statuses.iter().all(is_well) { Outcome::Done } else { Outcome::Failed })
+}
+
+/// What a host has, for the sum.
+fn version(status: Option<&Status>) -> String {
+    match status {
+        None => "not reached".to_owned(),
+        Some(status) if status.live.is_none() => "with nothing installed".to_owned(),
+        Some(status) => {
+            let version = status.distribution_version.as_deref().unwrap_or("something unknown");
+            format!("with {version}")
+        }
+    }
 }
 
 /// A host in one line.

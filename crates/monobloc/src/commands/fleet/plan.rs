@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fleet::journal::Journal;
-use fleet::run::{Operation, RunId, RunSpec, Task};
-use host::wire::{Level, PlanSummary, Report, Request, Status};
+use fleet::run::{End, Finished, Group, Operation, RunId, RunSpec, Target, Task};
+use host::wire::{PlanSummary, Report, Request, Status};
 use package::{Sha256, durable, json as canonical, versioned};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -13,13 +13,14 @@ use serde_json::json;
 use super::cluster::Opened;
 use super::install::{DeployArgs, Install, UpgradeArgs};
 use super::look::asking;
+use super::summary::{Fate, Planned, Same, Sum, fate, show};
 use super::undo::UninstallArgs;
-use super::way::new_id;
-use super::{ClusterArgs, WayArgs, account};
+use super::way::{new_id, target};
+use super::{ConfigArgs, WayArgs, account, membership};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::fleet::some;
-use crate::render::{Output, bytes, plain, plural};
+use crate::render::{Output, plural};
 
 /// The version of a saved plan that this program writes, and the newest that it reads.
 const FORMAT: u32 = 1;
@@ -28,10 +29,10 @@ const FORMAT: u32 = 1;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   monobloc plan upgrade
-  monobloc plan --save plan.json upgrade     then `monobloc apply plan.json`")]
+  monobloc plan upgrade --save plan.json     then `monobloc apply plan.json`")]
 pub(crate) struct PlanArgs {
     /// Keep the plan in a file, for `monobloc apply`
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     save: Option<Utf8PathBuf>,
 
     #[command(subcommand)]
@@ -46,13 +47,15 @@ enum PlanOperation {
 }
 
 /// Do what a saved plan says, or nothing if hosts are not any more what they were
+///
+/// What is done is done to the hosts that the plan has, as they were reached then.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ApplyArgs {
     /// The file that `monobloc plan --save` wrote
     file: Utf8PathBuf,
 
     #[command(flatten)]
-    cluster: ClusterArgs,
+    place: ConfigArgs,
     #[command(flatten)]
     way: WayArgs,
 }
@@ -91,38 +94,76 @@ fn installing(
     let opened = install.cluster.open()?;
     let way = install.way.way(context)?;
     let mut spec = RunSpec { way, ..install.spec(&opened)? };
+    membership::find_actions(context, &opened, install.way, &mut spec)?;
     let mut look = RunSpec { id: new_id()?, operation: Operation::Plan, ..spec.clone() };
     look = look.asking(Task::Plan);
     let id = look.id.clone();
     let finished = install.way.look(context, &opened, look, output)?;
+    is_whole(&finished)?;
     let plans = plans(&finished.journal, &id)?;
-    for (at, plan) in &plans {
-        spec.hosts[*at].planned = plan.digest;
+    let (mut named, mut actions) = (Vec::new(), Vec::new());
+    for (at, plan) in plans {
+        // Only for who comes something is done to the cluster.
+        let joins = plan.from.is_none() && plan.changes;
+        actions.push(Some(at).filter(|_| joins));
+        let target = &mut spec.hosts[at];
+        let fate = fate(&plan, install.operation);
+        // Of what will fail there is nothing to do.
+        target.planned = plan.digest.filter(|_| fate != Fate::Fails);
+        named.push((target.host.name.clone(), fate, plan));
     }
-    let had = BTreeMap::new();
-    let saved = Saved { format: FORMAT, bundle: opened.cluster.latest.bundle, had, spec };
-    save(arguments.save.as_deref(), &saved)?;
-    let named: Vec<(&str, &PlanSummary)> =
-        plans.iter().map(|(at, plan)| (saved.spec.hosts[*at].host.name.as_str(), plan)).collect();
     let failures = finished.journal.failures(&id)?;
+    let (bundle, sum) = (opened.cluster.latest.bundle, Sum::of(&named));
     if output.is_json() {
-        let hosts: Vec<_> =
-            named.iter().map(|(name, plan)| json!({ "name": name, "plan": plan })).collect();
+        let document = |((name, fate, plan), at): (&Planned, &Option<usize>)| {
+            let actions = at.map(|at| membership::documents(&spec, at)).unwrap_or_default();
+            json!({ "name": name, "does": fate, "plan": plan, "actions": actions })
+        };
+        let hosts: Vec<_> = named.iter().zip(&actions).map(document).collect();
         output.json(&json!({
             "schema": "monobloc.plan/1",
             "operation": install.operation,
-            "bundle": saved.bundle,
+            "bundle": bundle,
+            "sum": sum,
             "hosts": hosts,
             "failures": failures,
         }))?;
     } else {
-        show(&named, output)?;
+        let of = |at: &Option<usize>| at.map(|at| membership::lines(&spec, at)).unwrap_or_default();
+        let actions: Vec<Vec<String>> = actions.iter().map(of).collect();
+        show(&named, &actions, &sum, output)?;
         account::causes(&failures, output)?;
     }
-    let is_fine =
-        |plan: &PlanSummary| plan.findings.iter().all(|found| found.level != Level::Error);
-    let is_well = failures.is_empty() && named.iter().all(|(_, plan)| is_fine(plan));
+    if let Some(path) = &arguments.save {
+        let left_out = keep_planned(&mut spec);
+        let had = BTreeMap::new();
+        save(path, &Saved { format: FORMAT, bundle, had, spec }, &left_out, output)?;
+    }
+    let is_well = failures.is_empty() && named.iter().all(|(_, fate, _)| *fate != Fate::Fails);
     Ok(if is_well { Outcome::Done } else { Outcome::Failed })
+}
+
+/// A plan that knows only some hosts is none.
+fn is_whole(finished: &Finished) -> Result<(), Failure> {
+    match finished.end {
+        End::Done => Ok(()),
+        _ => Err(Failure::new("it was interrupted: nothing is planned")),
+    }
+}
+
+/// Leaves hosts out of which nothing is known, so that nothing is done to them that nobody saw; masters
+/// among them are still asked how the cluster is. Returns their names.
+fn keep_planned(spec: &mut RunSpec) -> Vec<String> {
+    let is_out = |target: &Target| target.group != Group::Witness && target.planned.is_none();
+    let out = spec.hosts.iter().filter(|target| is_out(target));
+    let names = out.map(|target| target.host.name.clone()).collect();
+    for target in spec.hosts.iter_mut().filter(|target| is_out(target)) {
+        if target.group == Group::Master {
+            (target.group, target.wanted) = (Group::Witness, None);
+        }
+    }
+    spec.keep(|target| !is_out(target));
+    names
 }
 
 fn plans(journal: &Journal, run: &RunId) -> Result<Vec<(usize, PlanSummary)>, Failure> {
@@ -133,64 +174,6 @@ fn plans(journal: &Journal, run: &RunId) -> Result<Vec<(usize, PlanSummary)>, Fa
     Ok(plans.collect())
 }
 
-/// Hosts to which the same is done are one line.
-fn show(plans: &[(&str, &PlanSummary)], output: &Output) -> Result<(), Failure> {
-    let mut same: Vec<(Vec<String>, Vec<String>)> = Vec::new();
-    for (name, plan) in plans {
-        let lines = lines(plan);
-        match same.iter_mut().find(|(_, known)| *known == lines) {
-            Some((names, _)) => names.push((*name).to_owned()),
-            None => same.push((vec![(*name).to_owned()], lines)),
-        }
-    }
-    for (names, lines) in same {
-        output.line(&format!("{}:", some(&names)))?;
-        for line in lines {
-            output.line(&format!("    {line}"))?;
-        }
-    }
-    let changing: Vec<_> = plans.iter().filter(|(_, plan)| plan.changes).collect();
-    let moved: u64 = changing.iter().map(|(_, plan)| plan.fetch_bytes).sum();
-    let restarts: usize = changing.iter().map(|(_, plan)| plan.stops.len()).sum();
-    output.line(&format!(
-        "{} of {} change, {} to move, {} of units",
-        changing.len(),
-        plural(plans.len(), "host"),
-        bytes(moved),
-        plural(restarts, "stop"),
-    ))
-}
-
-/// What is done to a host.
-fn lines(plan: &PlanSummary) -> Vec<String> {
-    if !plan.changes {
-        return vec!["nothing changes".to_owned()];
-    }
-    let mut lines = vec![format!(
-        "fetch {}, {}; {} on disk{}",
-        plural(plan.fetched.len(), "package"),
-        bytes(plan.fetch_bytes),
-        bytes(plan.disk_bytes),
-        plan.free_bytes.map(|free| format!(" of {} free", bytes(free))).unwrap_or_default(),
-    )];
-    let names = |ids: &std::collections::BTreeSet<package::PackageId>| {
-        ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
-    };
-    let listed = [("add", names(&plan.added)), ("remove", names(&plan.removed))];
-    lines.extend(
-        listed.iter().filter(|(_, ids)| !ids.is_empty()).map(|(what, ids)| format!("{what} {ids}")),
-    );
-    for (what, units) in [("stop", &plan.stops), ("start", &plan.starts)] {
-        if !units.is_empty() {
-            lines.push(format!("{what} {}", units.join(" ")));
-        }
-    }
-    for found in plan.findings.iter().filter(|found| found.level == Level::Error) {
-        lines.push(format!("will fail: {}: {}", found.name, plain(&found.found)));
-    }
-    lines
-}
-
 fn removing(
     context: &Context,
     arguments: &PlanArgs,
@@ -199,43 +182,102 @@ fn removing(
 ) -> Result<Outcome, Failure> {
     let (cluster, way) = uninstall.cluster();
     let opened = cluster.open()?;
-    let (had, failures) = look(context, &opened, way, output)?;
-    let spec = RunSpec { way: way.way(context)?, ..uninstall.spec(&opened)? };
-    let digests = had.iter().map(|(name, status)| (name.clone(), digest(status))).collect();
-    let saved = Saved { format: FORMAT, bundle: opened.cluster.latest.bundle, had: digests, spec };
-    save(arguments.save.as_deref(), &saved)?;
+    let mut spec = RunSpec { way: way.way(context)?, ..uninstall.spec(context, &opened)? };
+    let leaving: Vec<Target> =
+        spec.hosts.iter().filter(|target| target.group != Group::Witness).cloned().collect();
+    // Who is gone is not asked.
+    let (had, failures) = if uninstall.is_gone() {
+        (BTreeMap::new(), Vec::new())
+    } else {
+        look(context, &opened, &leaving, way, output)?
+    };
+    let concerned = || {
+        let hosts = spec.hosts.iter().enumerate();
+        hosts.filter(|(_, target)| !target.membership.actions.is_empty())
+    };
+    let installed = had.values().filter(|status| status.live.is_some());
+    let sum = |part: fn(&Status) -> usize| installed.clone().map(part).sum::<usize>();
+    let packages = sum(|status| status.packages.len());
+    let generations = sum(|status| status.generations.len());
+    let changing = installed.clone().count();
     if output.is_json() {
+        let actions: BTreeMap<&str, _> = concerned()
+            .map(|(at, target)| (target.host.name.as_str(), membership::documents(&spec, at)))
+            .collect();
         output.json(&json!({
-            "schema": "monobloc.plan/1", "operation": "uninstall", "hosts": had, "failures": failures,
+            "schema": "monobloc.plan/1",
+            "operation": "uninstall",
+            "sum": {
+                "hosts": had.len(), "changing": changing, "packages": packages,
+                "generations": generations,
+            },
+            "hosts": had,
+            "actions": actions,
+            "failures": failures,
         }))?;
     } else {
+        for (at, target) in concerned() {
+            for line in membership::lines(&spec, at) {
+                output.line(&format!("{}: {line}", target.host.name))?;
+            }
+        }
+        let mut same = Same::default();
         for (name, status) in &had {
             let packages = plural(status.packages.len(), "package");
             let generations = plural(status.generations.len(), "generation");
-            output.line(&match status.live {
-                Some(_) => format!("{name}: remove {packages}, {generations}"),
-                None => format!("{name}: nothing is installed"),
-            })?;
+            let line = match status.live {
+                Some(_) => format!("remove {packages}, {generations}"),
+                None => "nothing is installed".to_owned(),
+            };
+            same.add(name, vec![line], None);
         }
+        same.show(output)?;
+        output.line(&format!(
+            "{changing} of {} change: {} and {} to remove",
+            plural(had.len(), "host"),
+            plural(packages, "package"),
+            plural(generations, "generation"),
+        ))?;
         account::causes(&failures, output)?;
     }
+    if let Some(path) = &arguments.save {
+        let left_out = keep_seen(&mut spec, &had);
+        let bundle = opened.cluster.latest.bundle;
+        let had = had.iter().map(|(name, status)| (name.clone(), digest(status))).collect();
+        save(path, &Saved { format: FORMAT, bundle, had, spec }, &left_out, output)?;
+    }
     Ok(if failures.is_empty() { Outcome::Done } else { Outcome::Failed })
+}
+
+/// Leaves hosts out of which nobody saw what they have. Returns their names.
+fn keep_seen(spec: &mut RunSpec, had: &BTreeMap<String, Status>) -> Vec<String> {
+    let is_out = |target: &Target| {
+        let is_asked = target.group != Group::Witness && !target.membership.is_gone;
+        is_asked && !had.contains_key(&target.host.name)
+    };
+    let out = spec.hosts.iter().filter(|target| is_out(target));
+    let names = out.map(|target| target.host.name.clone()).collect();
+    spec.keep(|target| !is_out(target));
+    names
 }
 
 /// What hosts have.
 fn look(
     context: &Context,
     opened: &Opened,
+    hosts: &[Target],
     way: &WayArgs,
     output: &Output,
 ) -> Result<(BTreeMap<String, Status>, Vec<fleet::journal::Cause>), Failure> {
-    let spec = asking(opened, Operation::Plan)?.asking(Task::Request(Request::Status));
+    let mut spec = asking(opened, Operation::Plan)?.asking(Task::Request(Request::Status));
+    spec.hosts = hosts.iter().map(|known| target(&known.host, None)).collect();
     let id = spec.id.clone();
     let finished = way.look(context, opened, spec, output)?;
+    is_whole(&finished)?;
     let mut had = BTreeMap::new();
     for (at, report) in finished.journal.reports(&id, "status")? {
-        if let (Report::Status(status), Some(host)) = (report, opened.chosen.hosts.get(at)) {
-            had.insert(host.name.clone(), *status);
+        if let (Report::Status(status), Some(host)) = (report, hosts.get(at)) {
+            had.insert(host.host.name.clone(), *status);
         }
     }
     Ok((had, finished.journal.failures(&id)?))
@@ -247,11 +289,21 @@ fn digest(status: &Status) -> Sha256 {
     Sha256::of(json!([roles, live, generations, packages]).to_string().as_bytes())
 }
 
-fn save(path: Option<&Utf8Path>, saved: &Saved) -> Result<(), Failure> {
-    match path {
-        Some(path) => Ok(durable::write(path, canonical::pretty(saved).as_bytes())?),
-        None => Ok(()),
+fn save(
+    path: &Utf8Path,
+    saved: &Saved,
+    left_out: &[String],
+    output: &Output,
+) -> Result<(), Failure> {
+    if saved.spec.worked_on() == 0 {
+        return Err(Failure::new(format!("no host can be planned: `{path}` is not written")));
     }
+    durable::write(path, canonical::pretty(saved).as_bytes())?;
+    if !left_out.is_empty() {
+        let hosts = plural(saved.spec.worked_on(), "host");
+        output.warning(&format!("`{path}` is about {hosts}, and not about {}", some(left_out)));
+    }
+    Ok(())
 }
 
 pub(crate) fn apply(
@@ -259,8 +311,8 @@ pub(crate) fn apply(
     arguments: &ApplyArgs,
     output: &Output,
 ) -> Result<Outcome, Failure> {
-    let ApplyArgs { file, cluster, way } = arguments;
-    let opened = cluster.open()?;
+    let ApplyArgs { file, place, way } = arguments;
+    let opened = place.configured()?.whole()?;
     let Saved { bundle, had, mut spec, .. } = versioned::parse(file, &fs_err::read(file)?, FORMAT)?;
     let again = "make a new plan: `monobloc plan`";
     if bundle != opened.cluster.latest.bundle {
@@ -271,7 +323,9 @@ pub(crate) fn apply(
         .hint(again));
     }
     if !had.is_empty() {
-        let (has, _) = look(context, &opened, way, output)?;
+        let leaving = spec.hosts.iter().filter(|target| had.contains_key(&target.host.name));
+        let leaving: Vec<Target> = leaving.cloned().collect();
+        let (has, _) = look(context, &opened, &leaving, way, output)?;
         let changed: Vec<String> = had
             .iter()
             .filter(|(name, known)| has.get(*name).map(digest).as_ref() != Some(*known))
@@ -282,7 +336,14 @@ pub(crate) fn apply(
                 .hint(again));
         }
     }
+    if !membership::is_as_planned(context, &opened, way, &spec)? {
+        let changed = "what has to be done to the cluster is not what was planned any more";
+        return Err(Failure::new(changed).hint(again));
+    }
     spec.id = new_id()?;
+    if let Some(fan) = way.relay {
+        spec = spec.relayed(fan);
+    }
     // Nothing is moved if a single host is not what it was.
     if let Some(phase) = spec.phases.first_mut().filter(|phase| phase.name == "plan") {
         phase.strict = true;

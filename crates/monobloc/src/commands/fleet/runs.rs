@@ -1,17 +1,18 @@
 //! `monobloc resume`, `monobloc logs`, and what runs did.
 
 use camino::Utf8PathBuf;
-use fleet::journal::{Journal, RunRow};
+use fleet::across::Account;
+use fleet::journal::{HostRow, Journal, RunRow, Standing};
 use fleet::run::{Run, RunId};
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::cluster::Opened;
 use super::undo::parse_run;
-use super::{ClusterArgs, WayArgs, account};
+use super::{ClusterArgs, WayArgs, account, across};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::render::fleet::words;
+use crate::render::fleet::{counted, stopped, words};
 use crate::render::{Output, plain, plural};
 
 /// Go on with a run that was interrupted, or is paused
@@ -41,9 +42,10 @@ pub(crate) struct ResumeArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   monobloc logs m1
+  monobloc logs 10.0.0.1 --json
   monobloc logs m1 --run 20261116185209-5d0c5a31")]
 pub(crate) struct LogsArgs {
-    /// The host
+    /// The host, by name or address
     host: String,
 
     #[command(flatten)]
@@ -56,6 +58,9 @@ pub(crate) struct LogsArgs {
 
 /// Write what a run did as the reference's installer did, or all of its events
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  monobloc export -o deploy.json             the last run, as a state file of the reference's
+  monobloc export --events                   everything that happened in it, one JSON document a line")]
 pub(crate) struct ExportArgs {
     /// The run [default: the last one]
     #[arg(value_parser = parse_run)]
@@ -63,6 +68,10 @@ pub(crate) struct ExportArgs {
 
     #[command(flatten)]
     cluster: ClusterArgs,
+
+    /// All that happened, in order, one JSON document a line
+    #[arg(long)]
+    events: bool,
 
     /// Where to [default: standard output]
     #[arg(short, long, value_name = "FILE")]
@@ -74,7 +83,7 @@ pub(crate) fn resume(
     arguments: &ResumeArgs,
     output: &Output,
 ) -> Result<Outcome, Failure> {
-    let opened = arguments.cluster.open()?;
+    let opened = arguments.cluster.place.configured()?;
     let mut journal = WayArgs::journal(&opened)?;
     let run = if let Some(run) = &arguments.run {
         run.clone()
@@ -84,9 +93,16 @@ pub(crate) fn resume(
     };
     if arguments.abandon {
         Run::abandon(&mut journal, &run, Timestamp::now())?;
-        output.line(&format!("{run} is given up; hosts stay as they are"))?;
+        if output.is_json() {
+            output.json(&json!({
+                "schema": "monobloc.resume/1", "run": run, "end": "abandoned",
+            }))?;
+        } else {
+            output.line(&format!("{run} is given up; hosts stay as they are"))?;
+        }
         return Ok(Outcome::Done);
     }
+    let opened = opened.whole()?;
     let spec = journal.spec(&run)?;
     let other = spec.wanted.iter().find(|wanted| wanted.bundle != opened.cluster.latest.bundle);
     if let Some(wanted) = other {
@@ -105,14 +121,13 @@ pub(crate) fn resume(
 }
 
 pub(crate) fn logs(arguments: &LogsArgs, output: &Output) -> Result<Outcome, Failure> {
-    let opened = arguments.cluster.open()?;
+    let opened = arguments.cluster.place.configured()?;
     let journal = read(&opened)?;
     let runs = journal.runs()?;
     let wanted =
         runs.iter().rev().filter(|run| arguments.run.as_ref().is_none_or(|id| *id == run.id));
     for run in wanted {
-        let hosts = journal.hosts(&run.id)?;
-        let Some(host) = hosts.iter().find(|host| host.name == arguments.host) else { continue };
+        let Some(host) = find(&journal, &run.id, &arguments.host)? else { continue };
         let lines = journal.lines(&run.id, host.host)?;
         let steps = journal.steps(&run.id, Some(host.host))?;
         if output.is_json() {
@@ -120,12 +135,26 @@ pub(crate) fn logs(arguments: &LogsArgs, output: &Output) -> Result<Outcome, Fai
                 .iter()
                 .map(|line| json!({"step": line.tag, "at": line.at, "text": line.text}))
                 .collect();
+            let steps: Vec<_> = steps
+                .iter()
+                .map(|step| {
+                    json!({
+                        "step": step.tag,
+                        "name": step.name,
+                        "begun": step.intended,
+                        "ended": step.answered,
+                        "outcome": step.outcome,
+                        "lines_dropped": step.dropped,
+                    })
+                })
+                .collect();
             output.json(&json!({
                 "schema": "monobloc.logs/1",
                 "run": run.id,
                 "host": host.name,
                 "state": host.state.name(),
                 "trouble": host.state.trouble(),
+                "steps": steps,
                 "lines": lines,
             }))?;
             return Ok(Outcome::Done);
@@ -152,32 +181,55 @@ pub(crate) fn logs(arguments: &LogsArgs, output: &Output) -> Result<Outcome, Fai
         }
         return Ok(Outcome::Done);
     }
-    Err(Failure::usage(format!("no such run has a host called `{}`", arguments.host))
+    Err(Failure::usage(format!("no such run has a host `{}`", arguments.host))
         .hint("`monobloc status --runs` lists all runs"))
 }
 
+/// A host in a run, by its name or else by its address.
+fn find(journal: &Journal, run: &RunId, host: &str) -> Result<Option<HostRow>, Failure> {
+    let mut hosts = journal.hosts(run)?;
+    let mut at = hosts.iter().position(|row| row.name == host);
+    if at.is_none() {
+        let spec = journal.spec(run)?;
+        at = spec.hosts.iter().position(|target| target.host.address == host);
+    }
+    Ok(at.filter(|at| *at < hosts.len()).map(|at| hosts.swap_remove(at)))
+}
+
 pub(crate) fn export(arguments: &ExportArgs, output: &Output) -> Result<Outcome, Failure> {
-    let opened = arguments.cluster.open()?;
+    let opened = arguments.cluster.place.configured()?;
     let journal = read(&opened)?;
     let run = last(&journal, arguments.run.as_ref())?;
-    let document = journal.export(&run.id)?;
+    let text = if arguments.events {
+        let mut lines = String::new();
+        for event in journal.events(&run.id, 0)? {
+            lines.push_str(&serde_json::to_string(&event)?);
+            lines.push('\n');
+        }
+        lines
+    } else {
+        serde_json::to_string_pretty(&journal.export(&run.id)?)? + "\n"
+    };
     match &arguments.output {
-        Some(path) => package::durable::write(path, package::json::pretty(&document).as_bytes())?,
-        None => output.json(&document)?,
+        Some(path) => package::durable::write(path, text.as_bytes())?,
+        None => output.raw(text.as_bytes())?,
     }
     Ok(Outcome::Done)
 }
 
 /// All runs, the last one first.
 pub(super) fn list(opened: &Opened, output: &Output) -> Result<Outcome, Failure> {
-    let runs = read(opened)?.runs()?;
+    let journal = read(opened)?;
+    let runs = journal.runs()?;
     if output.is_json() {
-        let runs: Vec<_> = runs.iter().rev().map(document).collect();
+        let runs = runs.iter().rev().map(|run| document(&journal, run));
+        let runs = runs.collect::<Result<Vec<_>, Failure>>()?;
         output.json(&json!({ "schema": "monobloc.runs/1", "runs": runs }))?;
         return Ok(Outcome::Done);
     }
-    for RunRow { id, operation, who, hosts, begun, ended, outcome } in runs.iter().rev() {
-        let outcome = outcome.as_deref().unwrap_or("not at its end");
+    for run in runs.iter().rev() {
+        let RunRow { id, operation, who, hosts, begun, ended, .. } = run;
+        let outcome = how_it_is(&journal, run)?;
         let took = ended.map(|ended| ended.duration_since(*begun).as_secs_f64());
         let took = took.map_or_else(String::new, |took| format!(" in {took:.0} s"));
         let hosts = plural(*hosts, "host");
@@ -195,30 +247,65 @@ pub(super) fn show(
     let journal = read(opened)?;
     let run = last(&journal, run)?;
     let failures = journal.failures(&run.id)?;
+    let stop = journal.stop(&run.id)?;
     if output.is_json() {
-        let mut shown = document(&run);
+        let mut shown = document(&journal, &run)?;
         shown["schema"] = json!("monobloc.run/1");
+        if let Some(stop) = &stop {
+            shown["stopped"] = json!(stopped(&stop.why));
+            shown["evidence"] = json!(stop.evidence);
+        }
         shown["hosts"] = json!(account::hosts(&journal, &run.id)?);
         shown["failures"] = json!(failures);
+        if let Some(together) = Account::read(&journal, &run.id)? {
+            shown["across"] = json!(together);
+        }
         output.json(&shown)?;
         return Ok(Outcome::Done);
     }
-    let outcome = run.outcome.as_deref().unwrap_or("not at its end");
-    output.line(&format!("{} {}, {outcome}", run.operation, run.id))?;
+    let outcome = how_it_is(&journal, &run)?;
+    let why = stop.as_ref().map(|stop| format!(": {}", stopped(&stop.why))).unwrap_or_default();
+    output.line(&format!("{} {}, {outcome}{why}", run.operation, run.id))?;
     for host in journal.hosts(&run.id)? {
         let doing = host.doing.map(|doing| format!(", {doing}")).unwrap_or_default();
         output.line(&format!("  {:16} {}{doing}", host.name, words(&host.state)))?;
     }
+    account::evidence(stop.as_ref(), output)?;
     account::causes(&failures, output)?;
+    if let Some(together) = Account::read(&journal, &run.id)? {
+        across::tell(&together, output)?;
+    }
+    output.line(&counted(&journal.counts(&run)?))?;
     Ok(Outcome::Done)
 }
 
-fn document(run: &RunRow) -> serde_json::Value {
+fn document(journal: &Journal, run: &RunRow) -> Result<serde_json::Value, Failure> {
     let RunRow { id, operation, who, hosts, begun, ended, outcome } = run;
-    json!({
+    let standing = match outcome {
+        Some(_) => None,
+        None => Some(match journal.standing(id)? {
+            Standing::AtWork => "at_work",
+            Standing::Paused => "paused",
+            Standing::Interrupted => "interrupted",
+        }),
+    };
+    Ok(json!({
         "run": id, "operation": operation, "who": who, "host_count": hosts, "begun": begun,
-        "ended": ended, "outcome": outcome,
-    })
+        "ended": ended, "outcome": outcome, "standing": standing,
+    }))
+}
+
+/// How a run ended, or how it is with it.
+fn how_it_is(journal: &Journal, run: &RunRow) -> Result<String, Failure> {
+    if let Some(outcome) = &run.outcome {
+        return Ok(outcome.clone());
+    }
+    Ok(match journal.standing(&run.id)? {
+        Standing::AtWork => "at work",
+        Standing::Paused => "paused, `monobloc resume` goes on",
+        Standing::Interrupted => "interrupted, `monobloc resume` goes on",
+    }
+    .to_owned())
 }
 
 fn last(journal: &Journal, run: Option<&RunId>) -> Result<RunRow, Failure> {

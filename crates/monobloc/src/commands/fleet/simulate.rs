@@ -3,16 +3,16 @@
 use camino::Utf8PathBuf;
 use fleet::inventory::{Host, Inventory};
 use fleet::journal::{Durability, Journal};
-use fleet::run::{End, Operation, RunSpec, Size};
+use fleet::run::{End, Operation, RunId, RunSpec, Size};
 use fleet::transport::simulated::{Faults, Kills, Mishap, World, simulate};
 use host::wire::Wanted;
 use package::Sha256;
 use serde_json::json;
 
-use super::account;
 use super::cluster::read_inventory;
 use super::install::WaveArgs;
-use super::way::{is_master, new_id, parse_size, target};
+use super::way::{is_master, parse_fan, parse_size, target};
+use super::{ConfigArgs, account};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::fleet::{counted, stopped};
@@ -25,6 +25,7 @@ use crate::render::{FleetProgress, Output, plural, seconds};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   monobloc simulate --inventory hosts.yaml upgrade
+  monobloc simulate --config genconf/config.yaml --canaries 2 upgrade
   monobloc simulate --agents 50000 --faulty 2% --batch 5% upgrade
   monobloc simulate --agents 500 --faulty 1% --kills 10 --seed 7 deploy")]
 pub(crate) struct SimulateArgs {
@@ -32,9 +33,13 @@ pub(crate) struct SimulateArgs {
     #[arg(value_enum)]
     operation: Simulated,
 
-    /// Your hosts
+    /// Your hosts, in a file
     #[arg(long, value_name = "FILE", conflicts_with_all = ["masters", "agents"])]
     inventory: Option<Utf8PathBuf>,
+
+    /// Your hosts, in the lists of a configuration of which `monobloc configure` made a bundle
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["inventory", "masters", "agents"])]
+    config: Option<Utf8PathBuf>,
 
     /// How many masters there are
     #[arg(long, value_name = "COUNT", default_value_t = 3)]
@@ -60,6 +65,11 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
+    /// Hosts that have the bundle hand it to others, so many at once
+    #[arg(long, value_name = "COUNT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "4", value_parser = parse_fan)]
+    relay: Option<usize>,
+
     #[command(flatten)]
     waves: WaveArgs,
 }
@@ -75,16 +85,16 @@ pub(crate) fn run(
     arguments: &SimulateArgs,
     output: &Output,
 ) -> Result<Outcome, Failure> {
-    let inventory = match &arguments.inventory {
-        Some(path) => read_inventory(path)?,
-        None => made_up(arguments.masters, arguments.agents)?,
-    };
+    let inventory = inventory(arguments)?;
     let (old, new) = (Sha256::of(b"old"), Sha256::of(b"new"));
     let masters = inventory.hosts.iter().filter(|host| is_master(host)).count();
     let faults = Faults {
         agents: of_a_million(arguments.faulty, inventory.hosts.len() - masters),
         masters: of_a_million(arguments.faulty_masters, masters),
-        mishaps: Mishap::ALL.to_vec(),
+        mishaps: match arguments.relay {
+            Some(_) => [&Mishap::ALL[..], &Mishap::RELAYING].concat(),
+            None => Mishap::ALL.to_vec(),
+        },
     };
     let world = World::new(&inventory.hosts, is_master, arguments.seed, &faults);
     let operation = match arguments.operation {
@@ -94,11 +104,16 @@ pub(crate) fn run(
     if operation == Operation::Upgrade {
         world.install(old);
     }
-    let mut spec = RunSpec::new(new_id()?, "simulation", operation);
+    // Its id decides how long hosts are waited for: the same seed gives the same run.
+    let id = RunId::try_from(format!("simulation-{}", arguments.seed))?;
+    let mut spec = RunSpec::new(id, "simulation", operation);
     spec.hosts = inventory.hosts.iter().map(|host| target(host, Some(0))).collect();
     spec.wanted = vec![wanted(new)];
     spec.budget = arguments.waves.max_failures;
-    let spec = spec.installing(false, arguments.waves.waves(operation));
+    let mut spec = spec.installing(false, arguments.waves.waves(operation));
+    if let Some(fan) = arguments.relay {
+        spec = spec.relayed(fan);
+    }
     let id = spec.id.clone();
     let folder = package::durable::Staging::temporary()?;
     let journal = || Journal::open(folder.path(), "simulation", Durability::Off);
@@ -109,31 +124,48 @@ pub(crate) fn run(
     let simulated = simulate(&world, spec, kills, journal, &mut |event| progress.event(event))?;
     progress.finish();
     let failures = simulated.journal.failures(&id)?;
+    let stop = simulated.journal.stop(&id)?;
     if output.is_json() {
         output.json(&json!({
             "schema": "monobloc.simulate/1",
             "seed": arguments.seed,
             "end": account::end_name(&simulated.end),
             "stopped": match &simulated.end { End::Stopped(why) => Some(stopped(why)), _ => None },
+            "evidence": stop.map(|stop| stop.evidence).unwrap_or_default(),
             "counts": simulated.counts,
             "would_take_seconds": simulated.took.as_secs(),
             "controllers_killed": simulated.killed,
+            "supply": account::supply(&simulated.journal, &id)?,
             "hosts": account::hosts(&simulated.journal, &id)?,
             "failures": failures,
         }))?;
     } else {
+        account::evidence(stop.as_ref(), output)?;
         account::causes(&failures, output)?;
         let why = match &simulated.end {
             End::Stopped(why) => format!(" stopped, {}", stopped(why)),
             _ => String::new(),
         };
+        account::supplied(&simulated.journal, &id, output)?;
         let counted = counted(&simulated.counts);
         output.line(&format!("{operation}{why}: {counted}"))?;
         let killed = plural(simulated.killed, "controller");
-        let (real, own) = (seconds(simulated.took), seconds(began.elapsed()));
-        output.line(&format!("it would take {real}; {killed} killed; simulated in {own}"))?;
+        output.line(&format!("it would take {}; {killed} killed", seconds(simulated.took)))?;
+        output.note(&format!("simulated in {}", seconds(began.elapsed())));
     }
     Ok(if simulated.end == End::Done { Outcome::Done } else { Outcome::Failed })
+}
+
+/// The hosts that are meant.
+fn inventory(arguments: &SimulateArgs) -> Result<Inventory, Failure> {
+    match (&arguments.inventory, &arguments.config) {
+        (Some(path), _) => read_inventory(path),
+        (None, Some(config)) => {
+            let place = ConfigArgs { config: config.clone() };
+            place.listed(&place.configured()?.cluster.controller)
+        }
+        (None, None) => made_up(arguments.masters, arguments.agents),
+    }
 }
 
 /// Hosts with nothing but a name.

@@ -3,8 +3,9 @@
 use fleet::journal::Journal;
 use fleet::run::{Operation, RunId, RunSpec, Size, Waves, Way};
 
+use super::cluster::Opened;
 use super::way::{new_id, parse_size, target};
-use super::{ClusterArgs, WayArgs, account};
+use super::{ClusterArgs, WayArgs, account, membership};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::{Output, ask, plural};
@@ -40,10 +41,12 @@ pub(crate) struct RollbackArgs {
 /// Remove everything from hosts that was installed
 ///
 /// Agents first, masters last. State that services kept, and the users who own it, stay unless `--purge` is
-/// given.
+/// given. If others stay, what the distribution has to do to the cluster first is done on one of them, and masters
+/// go one at a time.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   monobloc uninstall --hosts a7 --purge      one host
+  monobloc uninstall --hosts m3 --gone       a host that is lost: only the others are told
   monobloc uninstall --yes                   all of them, and nobody is asked")]
 pub(crate) struct UninstallArgs {
     #[command(flatten)]
@@ -52,6 +55,10 @@ pub(crate) struct UninstallArgs {
     /// Remove state and users, too
     #[arg(long)]
     purge: bool,
+
+    /// The hosts are lost for good: do not reach for them, only tell the cluster that they are gone
+    #[arg(long, conflicts_with = "purge")]
+    gone: bool,
 
     /// Do not ask
     #[arg(long)]
@@ -66,7 +73,7 @@ pub(crate) fn rollback(
     arguments: &RollbackArgs,
     output: &Output,
 ) -> Result<Outcome, Failure> {
-    let opened = arguments.cluster.open()?;
+    let opened = arguments.cluster.open_as_configured()?;
     let journal = WayArgs::journal(&opened)?;
     let waves = Waves { canaries: Size::Count(0), batch: arguments.batch, ..Waves::careful() };
     let waves = arguments.way.gated(waves);
@@ -82,11 +89,13 @@ pub(crate) fn rollback(
     spec.budget = arguments.max_failures;
     // Hosts may have other addresses by now; and not all of them may be meant.
     if !opened.is_all {
-        spec.hosts.retain(|target| opened.chosen.host(&target.host.name).is_some());
+        let chosen = opened.chosen.by_name();
+        spec.hosts.retain(|target| chosen.contains_key(target.host.name.as_str()));
     }
+    let known = opened.inventory.by_name();
     for target in &mut spec.hosts {
-        if let Some(host) = opened.inventory.host(&target.host.name) {
-            target.host = host.clone();
+        if let Some(host) = known.get(target.host.name.as_str()) {
+            target.host = (*host).clone();
         }
     }
     if spec.worked_on() == 0 {
@@ -118,12 +127,25 @@ fn last_that_changed(
 
 impl UninstallArgs {
     /// The run that does it.
-    pub(super) fn spec(&self, opened: &super::cluster::Opened) -> Result<RunSpec, Failure> {
+    pub(super) fn spec(&self, context: &Context, opened: &Opened) -> Result<RunSpec, Failure> {
+        if self.gone && opened.is_all {
+            return Err(Failure::usage("nobody is left who could be told that all hosts are gone")
+                .hint("name those that are lost: `--hosts HOST,… --gone`"));
+        }
         let name = &opened.cluster.bundle.distribution.name;
         let mut spec = RunSpec::new(new_id()?, name, Operation::Uninstall);
         spec.hosts = opened.chosen.hosts.iter().map(|host| target(host, None)).collect();
+        for target in &mut spec.hosts {
+            target.membership.is_gone = self.gone;
+        }
         spec.budget = Size::Percent(100);
+        membership::add_witnesses(&mut spec, opened);
+        membership::find_actions(context, opened, &self.way, &mut spec)?;
         Ok(spec.uninstalling(self.purge))
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone
     }
 
     pub(super) fn cluster(&self) -> (&ClusterArgs, &WayArgs) {
@@ -137,12 +159,24 @@ pub(crate) fn uninstall(
     output: &Output,
 ) -> Result<Outcome, Failure> {
     let opened = arguments.cluster.open()?;
-    let spec = arguments.spec(&opened)?;
+    let spec = arguments.spec(context, &opened)?;
+    let has_actions = spec.has_actions();
+    if arguments.gone && !has_actions {
+        output.line(
+            "nobody has to be told: no host that stays has an action for those that are gone",
+        )?;
+        return Ok(Outcome::Done);
+    }
     if !arguments.yes {
         let hosts = plural(spec.worked_on(), "host");
         let name = &opened.cluster.bundle.distribution.name;
         let state = if arguments.purge { " with all of its state" } else { "" };
-        let question = format!("remove {name}{state} from {hosts}? write `yes`: ");
+        let what = if arguments.gone {
+            format!("tell the cluster that {hosts} will never be back")
+        } else {
+            format!("remove {name}{state} from {hosts}")
+        };
+        let question = format!("{what}? write `yes`: ");
         let is_sure = context.interactive
             && !output.is_json()
             && ask(&question).is_some_and(|answer| answer.trim() == "yes");
@@ -153,7 +187,11 @@ pub(crate) fn uninstall(
     }
     let id = spec.id.clone();
     let finished = arguments.way.execute(context, &opened, spec, output)?;
-    account::tell(&finished, &id, "uninstall", output)
+    let outcome = account::tell(&finished, &id, "uninstall", output)?;
+    if has_actions && finished.counts.unreachable > 0 {
+        output.hint(Some("of hosts that are lost for good the others are told with `--gone`"));
+    }
+    Ok(outcome)
 }
 
 /// The name of a run.

@@ -1,11 +1,15 @@
 //! How hosts are reached, and how a run is carried out on them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use camino::Utf8PathBuf;
+use fleet::event::Event;
 use fleet::journal::{Durability, Journal, JournalError};
-use fleet::run::{Finished, Group, Run, RunError, RunId, RunSpec, Size, Target, Waves, Way};
+use fleet::run::{
+    Finished, Group, Membership, Run, RunError, RunId, RunSpec, Size, Target, Waves, Way,
+};
 use fleet::transport::local::Local;
 use fleet::transport::over_ssh::OverSsh;
 use fleet::transport::remote::Shared;
@@ -23,6 +27,9 @@ const PASSWORD: &str = "MONOBLOC_SSH_PASSWORD";
 const SUDO_PASSWORD: &str = "MONOBLOC_SUDO_PASSWORD";
 /// What opens the key to log in with.
 const PASSPHRASE: &str = "MONOBLOC_SSH_PASSPHRASE";
+
+/// How many hosts can get something at once from one other.
+const FAN_MAX: usize = 64;
 
 /// How hosts are reached.
 #[derive(Debug, Clone, clap::Args)]
@@ -44,8 +51,13 @@ pub(crate) struct WayArgs {
     #[arg(long)]
     pub(super) push: bool,
 
+    /// Send the bundle to a few hosts, and have those that got it hand it to others, so many at once
+    #[arg(long, value_name = "COUNT", num_args = 0..=1, require_equals = true,
+          default_missing_value = "4", value_parser = parse_fan)]
+    pub(super) relay: Option<usize>,
+
     /// Hosts are folders below this one, and no service is started
-    #[arg(long, value_name = "FOLDER", conflicts_with = "push")]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["push", "relay"])]
     pub(super) folders: Option<Utf8PathBuf>,
 
     /// How many hosts are worked on at once
@@ -55,6 +67,14 @@ pub(crate) struct WayArgs {
     /// How long a step on a host may take, in seconds
     #[arg(long, value_name = "SECONDS")]
     step_limit: Option<u64>,
+
+    /// How long a host may take to let us in, in seconds [default: 20]
+    #[arg(long, value_name = "SECONDS")]
+    connect_limit: Option<u64>,
+
+    /// How long the cluster may take to be well before and after a wave, in seconds [default: 300]
+    #[arg(long, value_name = "SECONDS")]
+    gate_limit: Option<u64>,
 
     /// Show what hosts say
     #[arg(short, long)]
@@ -74,7 +94,19 @@ impl WayArgs {
         if let Some(seconds) = self.step_limit {
             (spec.limits.stage, spec.limits.switch) = (seconds, seconds);
         }
+        if let Some(seconds) = self.connect_limit {
+            spec.limits.connect = seconds.max(1);
+        }
+        if let Some(seconds) = self.gate_limit {
+            let every = seconds.div_ceil(spec.limits.gate_every.max(1));
+            spec.limits.gate_tries = u32::try_from(every).unwrap_or(u32::MAX).max(1);
+        }
         spec
+    }
+
+    /// Whether hosts are sent what they shall have, rather than fetch it.
+    pub(super) fn is_pushed(&self) -> bool {
+        self.push || self.relay.is_some()
     }
 
     /// The same waves; folders, in which no service is started, cannot say how a cluster is.
@@ -85,7 +117,7 @@ impl WayArgs {
     /// How hosts are reached, for who resumes a run.
     pub(super) fn way(&self, context: &Context) -> Result<Way, Failure> {
         let folders = self.folders.as_ref().map(|folders| context.absolute(folders));
-        Ok(Way { push: self.push, folders: folders.transpose()? })
+        Ok(Way { push: self.is_pushed(), folders: folders.transpose()? })
     }
 
     /// Begins a run and carries it out.
@@ -154,34 +186,64 @@ impl WayArgs {
         run: Run,
         output: &Output,
     ) -> Result<Finished, Failure> {
+        let progress = FleetProgress::new(context, output, run.spec(), self.verbose);
+        progress.catch_up(&run.past()?);
+        self.carry_out(context, opened, run, progress)
+    }
+
+    /// Asks hosts something; only who asks is told what they say.
+    pub(super) fn ask_quietly(
+        &self,
+        context: &Context,
+        opened: &Opened,
+        spec: RunSpec,
+    ) -> Result<Finished, Failure> {
+        let spec = self.limit(RunSpec { way: self.way(context)?, ..spec });
+        let run = Run::begin(Journal::in_memory()?, spec, who(context), Timestamp::now())?;
+        let progress = FleetProgress::silent(run.spec());
+        self.carry_out(context, opened, run, progress)
+    }
+
+    fn carry_out(
+        &self,
+        context: &Context,
+        opened: &Opened,
+        run: Run,
+        progress: FleetProgress,
+    ) -> Result<Finished, Failure> {
         let way = run.spec().way.clone();
         let asked_for = self.way(context)?;
         if asked_for != Way::default() && asked_for != way {
             return Err(Failure::usage(format!(
-                "run {} reaches hosts in another way than `--push` or `--folders` say",
+                "run {} reaches hosts in another way than `--push`, `--relay` or `--folders` say",
                 run.spec().id
             ))
             .hint("leave them out: it goes on as it began"));
         }
         let mut kit = opened.kit(way.push)?;
-        let progress = FleetProgress::new(context, output, run.spec(), self.verbose);
-        let mut watch = |event: &fleet::event::Event| progress.event(event);
+        let progress = Arc::new(progress);
+        let watch = &mut |event: &Event| progress.event(event);
         let finished = if let Some(folders) = way.folders {
             if let Some(supply) = &mut kit.bundle {
                 supply.url = Some(context.absolute(&supply.serve)?.into_string());
             }
             let hosts = Local::new(folders, context.program()?, Shared::new(kit));
-            run.go_until(Arc::new(hosts), &context.cancel, &mut watch)
+            run.go_until(Arc::new(hosts), &context.cancel, watch)
         } else {
-            let ssh = Ssh::new(self.settings(context));
+            let ssh = Ssh::new(self.settings(context, run.spec(), &progress));
             let hosts = OverSsh::new(ssh, Shared::new(kit));
-            run.go_until(Arc::new(hosts), &context.cancel, &mut watch)
+            run.go_until(Arc::new(hosts), &context.cancel, watch)
         };
         progress.finish();
         Ok(finished?)
     }
 
-    fn settings(&self, context: &Context) -> Settings {
+    fn settings(
+        &self,
+        context: &Context,
+        spec: &RunSpec,
+        progress: &Arc<FleetProgress>,
+    ) -> Settings {
         let host_keys = match (self.accept_new, context.interactive) {
             (true, _) => HostKeys::AcceptNew,
             (false, true) => HostKeys::Ask,
@@ -193,14 +255,15 @@ impl WayArgs {
             password: known(PASSWORD),
             sudo_password: known(SUDO_PASSWORD),
             passphrase: known(PASSPHRASE),
-            speaking: Mutex::new(()),
+            speaking: Mutex::default(),
+            progress: Arc::clone(progress),
         };
         Settings {
             config: self.ssh_config.clone(),
             known_hosts: self.known_hosts.clone(),
             host_keys,
             ask: Arc::new(ask),
-            connect_limit: Duration::from_secs(20),
+            connect_limit: Duration::from_secs(spec.limits.connect),
             ..Settings::default()
         }
     }
@@ -241,6 +304,7 @@ pub(super) fn target(host: &fleet::inventory::Host, wanted: Option<usize>) -> Ta
         back: None,
         canary: host.labels.get("canary").is_some_and(|value| value == "true"),
         planned: None,
+        membership: Membership::default(),
     }
 }
 
@@ -261,13 +325,25 @@ pub(super) fn parse_size(text: &str) -> Result<Size, String> {
     }
 }
 
+/// How many hosts get something at once.
+pub(super) fn parse_fan(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(fan) if (1..=FAN_MAX).contains(&fan) => Ok(fan),
+        _ => Err(format!("expected a number from 1 to {FAN_MAX}")),
+    }
+}
+/// What somebody typed, by the question: a command may reach for hosts more than once.
+static TYPED: Mutex<BTreeMap<String, Secret>> = Mutex::new(BTreeMap::new());
+
 /// Who sits before the terminal, or spoke before.
 struct Person {
     is_there: bool,
     password: Option<String>,
     sudo_password: Option<String>,
     passphrase: Option<String>,
-    speaking: Mutex<()>,
+    /// The questions that came up. Of one that comes up again what was typed is wrong.
+    speaking: Mutex<BTreeSet<String>>,
+    progress: Arc<FleetProgress>,
 }
 
 impl Ask for Person {
@@ -289,10 +365,22 @@ impl Ask for Person {
         if !self.is_there {
             return None;
         }
-        let _one_at_a_time = self.speaking.lock().ok()?;
-        let typed =
-            rpassword::prompt_password(format!("{}: ", crate::render::plain(&prompt))).ok()?;
-        Some(Secret::new(typed)).filter(|secret| !secret.reveal().is_empty())
+        let mut asked = self.speaking.lock().ok()?;
+        // What a server asks in its own words may have another answer each time.
+        let is_same = !matches!(question, Question::Prompt { .. });
+        if is_same
+            && asked.insert(prompt.clone())
+            && let Some(typed) = TYPED.lock().ok()?.get(&prompt)
+        {
+            return Some(typed.clone());
+        }
+        let words = format!("{}: ", crate::render::plain(&prompt));
+        let typed = self.progress.while_asking(|| rpassword::prompt_password(words)).ok()?;
+        let secret = Some(Secret::new(typed)).filter(|secret| !secret.reveal().is_empty())?;
+        if is_same {
+            TYPED.lock().ok()?.insert(prompt, secret.clone());
+        }
+        Some(secret)
     }
 
     fn is_right(&self, host: &NewHost) -> bool {
@@ -302,6 +390,8 @@ impl Ask for Person {
              is it the right one? write `yes` to remember it: "
         );
         let Ok(_one_at_a_time) = self.speaking.lock() else { return false };
-        self.is_there && crate::render::ask(&question).is_some_and(|answer| answer.trim() == "yes")
+        let ask = || crate::render::ask(&question);
+        self.is_there
+            && self.progress.while_asking(ask).is_some_and(|answer| answer.trim() == "yes")
     }
 }

@@ -6,6 +6,7 @@ mod generations;
 mod history;
 mod install;
 mod preflight;
+mod relay;
 mod serve;
 mod setup;
 mod step;

@@ -9,6 +9,7 @@ use host::step::{self, Doer, Launcher, ORDER_MAX_BYTES};
 use host::wire::{Order, Said};
 
 use super::preflight::MachineArgs;
+use super::relay::Relays;
 use super::{Call, by};
 use crate::failure::{Failure, Outcome};
 
@@ -44,6 +45,7 @@ pub(super) fn run(call: &Call<'_>, arguments: &StepArgs) -> Result<Outcome, Fail
         by: by(call.context, &format!("monobloc host step {}", order.id)),
         clock: &SystemClock,
         cancel: &call.context.cancel,
+        serve: &Relays,
     };
     if arguments.detached {
         step::leave_session();

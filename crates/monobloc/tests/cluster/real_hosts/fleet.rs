@@ -17,7 +17,7 @@ fn assert_whole(site: &Site, version: &str, generation: u64) {
 }
 
 /// What a run leaves on a host besides the installation.
-fn leftovers(host: &Host) -> Vec<&'static str> {
+pub(super) fn leftovers(host: &Host) -> Vec<&'static str> {
     let parents = ["/var/lib", "/opt", "/root", "/run"];
     let is_there = |place: &str| fs_err::symlink_metadata(path(host, place)).is_ok();
     let has_left = |parent: &&str| {

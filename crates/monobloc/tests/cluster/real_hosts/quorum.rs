@@ -28,7 +28,7 @@ echo last $number
 ";
 
 /// Makes the tree of a version, with the packages that are wanted.
-fn write_tree(folder: &Utf8Path, version: &str) {
+pub(super) fn write_tree(folder: &Utf8Path, version: &str) {
     let _ = fs_err::remove_dir_all(folder);
     let examples = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut script = Command::new("sh");
@@ -44,7 +44,7 @@ fn write_tree(folder: &Utf8Path, version: &str) {
 }
 
 /// The same with another setting of etcd, so that every member restarts.
-fn write_tree_with_other_etcd(folder: &Utf8Path, version: &str) {
+pub(super) fn write_tree_with_other_etcd(folder: &Utf8Path, version: &str) {
     write_tree(folder, version);
     let file = folder.join("etcd/buildinfo.json");
     let (now, other) = (r#"COMPACTION_RETENTION": "1""#, r#"COMPACTION_RETENTION": "2""#);
@@ -59,12 +59,12 @@ fn with_members(script: &str) -> String {
 }
 
 /// Asks any member.
-fn etcdctl(host: &Host, words: &str) -> Result<String, LocalError> {
+pub(super) fn etcdctl(host: &Host, words: &str) -> Result<String, LocalError> {
     host.run(&["sh", "-c", &with_members(&format!("etcdctl --command-timeout=5s {words}"))])
 }
 
 /// Asks the member on a host.
-fn member(host: &Host, words: &str) -> Result<String, LocalError> {
+pub(super) fn member(host: &Host, words: &str) -> Result<String, LocalError> {
     host.run(&["sh", "-c", &format!("/opt/atoll/bin/etcdctl --command-timeout=5s {words}")])
 }
 
@@ -74,10 +74,15 @@ fn has_quorum(host: &Host) -> bool {
 }
 
 fn assert_quorum(site: &Site, masters: &[&str]) {
+    assert_well(site, masters, &["a1"]);
+}
+
+/// Masters have a quorum, and the checks of all pass.
+pub(super) fn assert_well(site: &Site, masters: &[&str], agents: &[&str]) {
     for name in masters {
         eventually(&format!("{name} has a quorum"), || has_quorum(site.host(name)));
     }
-    for name in masters.iter().chain(&["a1"]) {
+    for name in masters.iter().chain(agents) {
         let check = || site.host(name).run(&["/opt/atoll/tool/monobloc", "host", "check"]);
         eventually(&format!("the checks of {name} pass"), || check().is_ok());
     }
@@ -99,10 +104,13 @@ fn assert_registered(site: &Site, with: &str) {
 }
 
 fn starts_of_etcd(site: &Site) -> [String; 3] {
-    MASTERS.map(|name| {
-        let words = ["systemctl", "show", "--property=InvocationID", "--value", "atoll-etcd"];
-        site.host(name).run(&words).unwrap()
-    })
+    MASTERS.map(|name| start_of_etcd(site.host(name)))
+}
+
+/// Another one after each start.
+pub(super) fn start_of_etcd(host: &Host) -> String {
+    let words = ["systemctl", "show", "--property=InvocationID", "--value", "atoll-etcd"];
+    host.run(&words).unwrap()
 }
 
 #[test]

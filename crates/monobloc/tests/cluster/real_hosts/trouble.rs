@@ -48,8 +48,8 @@ fn each_host_in_trouble_is_told_with_its_step_its_cause_and_what_to_do() {
     };
     let other = format!("{} {}\n", address_of("a1"), key_of("a2"));
     let of_others = keys.lines().filter(|line| !line.contains(&address_of("a1")));
-    let known_keys = of_others.map(|line| format!("{line}\n")).collect::<String>() + &other;
-    fs_err::write(&known, known_keys).unwrap();
+    let known_keys: Vec<&str> = of_others.chain([other.as_str()]).collect();
+    fs_err::write(&known, known_keys.join("\n")).unwrap();
 
     let mut text = String::from("hosts:\n");
     for host in site.hosts() {

@@ -79,3 +79,25 @@ http_get() {
         return 1
     fi
 }
+
+# address_of HOST: the IPv4 address of a host that is told by its name or its address.
+address_of() {
+    getent ahostsv4 "$1" | awk 'NR == 1 { print $1; found = 1 } END { exit !found }' ||
+        die "nobody knows the IPv4 address of $1"
+}
+
+# member_at ADDRESS: of the lines of `etcdctl member list`, that of the member there.
+member_at() {
+    awk -F ', ' -v peer="http://$1:2380" '$4 == peer'
+}
+
+# patiently COMMAND...: run it until it succeeds, for some seconds: etcd takes a member that came a
+# moment ago for ill, and refuses to change.
+patiently() {
+    tries=0
+    until answer=$("$@" 2>&1); do
+        tries=$((tries + 1))
+        [ "$tries" -lt 8 ] || die "$(printf '%s\n' "$answer" | sed '/^{/d')"
+        sleep 2
+    done
+}
