@@ -77,7 +77,12 @@ impl SandboxError {
 
 /// Finds out whether this machine lets us make sandboxes, before any work is done.
 pub(crate) fn probe(cancel: &Cancel) -> Result<(), SandboxError> {
-    let arguments = ["--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--", "true"];
+    // Not all of `/`: what others mount and unmount there meanwhile would make it fail.
+    let mut arguments = vec!["--unshare-all", "--ro-bind", "/usr", "/usr"];
+    for folder in ["/bin", "/lib", "/lib64"] {
+        arguments.extend(["--ro-bind-try", folder, folder]);
+    }
+    arguments.extend(["--proc", "/proc", "--", "true"]);
     let program =
         Program::new("bwrap", Environment::empty().with("PATH", PATH)).args(arguments).hint(HINT);
     match program.run(cancel) {
