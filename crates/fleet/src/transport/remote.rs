@@ -19,6 +19,7 @@ use super::shell::{ByLine, Command, Exit, Heard, Kept, Limits, Shell, Stdin, Str
 use super::{Answer, Listener, Session};
 use crate::fault::{Fault, FaultKind};
 use crate::inventory::Host;
+use crate::run::RunId;
 
 /// Finds the program, or a place for it.
 const PREPARE: &str = include_str!("prepare.sh");
@@ -42,14 +43,35 @@ pub struct Shared {
     pub kit: Kit,
     /// The program, compressed once for all.
     packed: OnceCell<Packed>,
+    /// Whose folder hosts keep it in, and which steps they forget when they are left.
+    owner: Owner,
     /// Hosts that cannot fetch the bundle, and are sent it.
     cannot_fetch: Mutex<HashSet<String>>,
 }
 
 impl Shared {
-    /// What hosts get.
+    /// What hosts get in a run that changes them, of which there is one at a time.
     pub fn new(kit: Kit) -> Arc<Self> {
-        Arc::new(Self { kit, packed: OnceCell::new(), cannot_fetch: Mutex::default() })
+        Self::of(kit, Owner::Change)
+    }
+
+    /// The same in one that only looks. What it leaves on hosts is its own: a run that changes them may be at
+    /// work beside it.
+    pub fn looking(kit: Kit, run: &RunId) -> Arc<Self> {
+        Self::of(kit, Owner::Look(run.to_string()))
+    }
+
+    fn of(kit: Kit, owner: Owner) -> Arc<Self> {
+        Arc::new(Self { kit, packed: OnceCell::new(), owner, cannot_fetch: Mutex::default() })
+    }
+
+    /// The end of the name of the folder that the program and the bundle lie in.
+    fn folder(&self) -> String {
+        let name = &self.kit.distribution.name;
+        match &self.owner {
+            Owner::Change => name.clone(),
+            Owner::Look(run) => format!("{name}-{run}"),
+        }
     }
 
     /// Whether a host fetches the bundle by itself, as far as is known.
@@ -65,6 +87,15 @@ impl Shared {
     fn without_fetching(&self) -> MutexGuard<'_, HashSet<String>> {
         self.cannot_fetch.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Which run works on hosts.
+#[derive(Debug)]
+enum Owner {
+    /// One that changes them; what others before it left is its business, too.
+    Change,
+    /// One that only looks.
+    Look(String),
 }
 
 /// A host that does steps by commands that are run on it.
@@ -127,8 +158,9 @@ impl<S: Shell> Remote<S> {
         let Kit { distribution, program, bundle } = &self.shared.kit;
         let url = bundle.as_ref().and_then(|supply| supply.url.as_deref());
         let url = url.map(|url| format!("{}/{}", url.trim_end_matches('/'), program.served));
+        let folder = self.shared.folder();
         let words = [
-            ("name", distribution.name.as_str()),
+            ("name", folder.as_str()),
             ("install_root", distribution.install_root.as_str()),
             ("sha256", &program.sha256.to_string()),
             ("bytes", &program.bytes.to_string()),
@@ -312,14 +344,22 @@ impl<S: Shell> Session for Remote<S> {
     }
 
     async fn leave(&mut self) -> Result<(), Fault> {
-        let forget = Request::Forget { run: "*".to_owned() };
+        let run = match &self.shared.owner {
+            Owner::Change => "*",
+            Owner::Look(run) => run.as_str(),
+        };
+        let forget = Request::Forget { run: run.to_owned() };
         self.hand_over(&order("forget", forget)?, &mut super::Unheard).await?;
         if self.is_ready {
             return Ok(());
         }
-        let name = quoted(&format!(".monobloc-{}", self.shared.kit.distribution.name));
-        let script =
-            format!("for parent in /var/lib /opt /root /run; do rm -rf \"$parent\"/{name}; done");
+        let name = quoted(&format!(".monobloc-{}", self.shared.folder()));
+        // Of looks that were killed nobody else clears up.
+        let script = format!(
+            "for parent in /var/lib /opt /root /run; do rm -rf \"$parent\"/{name}\n\
+             find \"$parent\" -maxdepth 1 -name {name}'-[0-9]*' -mtime +0 -exec rm -rf {{}} + 2>/dev/null\n\
+             done\ntrue"
+        );
         self.ask(script, Stdin::Empty).await?;
         (self.program, self.pushed, self.has_packages) = (None, None, false);
         Ok(())

@@ -221,17 +221,21 @@ impl WayArgs {
             .hint("leave them out: it goes on as it began"));
         }
         let mut kit = opened.kit(way.push)?;
+        let changes = run.spec().has_waves();
+        let shared = |kit| {
+            if changes { Shared::new(kit) } else { Shared::looking(kit, &run.spec().id) }
+        };
         let progress = Arc::new(progress);
         let watch = &mut |event: &Event| progress.event(event);
         let finished = if let Some(folders) = way.folders {
             if let Some(supply) = &mut kit.bundle {
                 supply.url = Some(context.absolute(&supply.serve)?.into_string());
             }
-            let hosts = Local::new(folders, context.program()?, Shared::new(kit));
+            let hosts = Local::new(folders, context.program()?, shared(kit));
             run.go_until(Arc::new(hosts), &context.cancel, watch)
         } else {
             let ssh = Ssh::new(self.settings(context, run.spec(), &progress));
-            let hosts = OverSsh::new(ssh, Shared::new(kit));
+            let hosts = OverSsh::new(ssh, shared(kit));
             run.go_until(Arc::new(hosts), &context.cancel, watch)
         };
         progress.finish();

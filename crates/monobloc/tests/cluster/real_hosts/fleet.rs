@@ -19,9 +19,12 @@ fn assert_whole(site: &Site, version: &str, generation: u64) {
 /// What a run leaves on a host besides the installation.
 pub(super) fn leftovers(host: &Host) -> Vec<&'static str> {
     let parents = ["/var/lib", "/opt", "/root", "/run"];
-    let is_there = |place: &str| fs_err::symlink_metadata(path(host, place)).is_ok();
     let has_left = |parent: &&str| {
-        is_there(&format!("{parent}/.monobloc-dcos")) || is_there(&format!("{parent}/dcos-steps"))
+        let mut entries = fs_err::read_dir(path(host, parent)).unwrap();
+        entries.any(|entry| {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            name.starts_with(".monobloc-") || name == "dcos-steps"
+        })
     };
     parents.into_iter().filter(has_left).collect()
 }
@@ -80,6 +83,9 @@ fn a_controller_that_is_killed_is_followed_by_one_that_goes_on() {
     let output = site.fleet(&["upgrade"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", all(&output));
     assert!(all(&output).contains("was interrupted"), "{}", all(&output));
+    // Hosts can be looked at meanwhile, which costs the run nothing.
+    let looked = site.fleet_does(&["status", "--hosts", "m2,a1"]);
+    assert_eq!(looked.matches("generation 1").count(), 2, "{looked}");
     let said = site.fleet_does(&["resume"]);
     assert!(said.ends_with("upgrade: 5 done\n"), "{said}");
     // No switch happened twice: there is one generation more.
