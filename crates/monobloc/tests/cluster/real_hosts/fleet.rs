@@ -96,10 +96,24 @@ fn a_controller_that_is_killed_is_followed_by_one_that_goes_on() {
 }
 
 #[test]
-fn hosts_that_cannot_fetch_are_sent_what_they_lack() {
+fn hosts_are_sent_what_they_lack() {
     let site = Site::new("e-push", 1, 1);
     site.kill_server();
     site.fleet_does(&["deploy", "--push"]);
+    assert_sent(&site);
+}
+
+#[test]
+fn hosts_that_cannot_fetch_are_sent_what_they_lack_without_being_told() {
+    let site = Site::new("e-sent", 1, 1);
+    site.kill_server();
+    site.fleet_does(&["deploy"]);
+    assert_sent(&site);
+    let logs = site.fleet_does(&["logs", "a1"]);
+    assert!(logs.contains("it is sent over this connection"), "{logs}");
+}
+
+fn assert_sent(site: &Site) {
     for host in site.hosts() {
         site.assert_finished(host, "1", 1);
         assert_eq!(leftovers(host), [""; 0], "{}", host.name());

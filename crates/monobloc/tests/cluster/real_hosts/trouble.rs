@@ -84,8 +84,8 @@ fn each_host_in_trouble_is_told_with_its_step_its_cause_and_what_to_do() {
     assert_told(&told, "a3", ["not allowed to become root", "password", "password"]);
     assert_told(&told, "a4", ["login refused", "password", "password"]);
     assert_told(&told, "a5", ["no_space", "No space left on device", "make room"]);
-    assert_told(&told, "a6", ["unreachable", "22", "host"]);
-    assert_told(&told, "a7", ["unreachable", "22", "host"]);
+    assert_told(&told, "a6", ["connection lost", "no login within", "load of the host"]);
+    assert_told(&told, "a7", ["unreachable", &address_of("a7"), "host is up"]);
     site.assert_finished(site.host("m1"), "1", 1);
     site.host("a5").heal().unwrap();
     for name in ["a1", "a2", "a3", "a4", "a5"] {
