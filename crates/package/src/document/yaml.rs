@@ -8,8 +8,8 @@ use granit_parser::{Event, Options, Parser, ScalarStyle, Span, Tag};
 
 use super::{Key, Node, Reader, Value};
 
-/// More values than this, aliases followed, are in no file that a person wrote.
-const NODES_MAX: usize = 500_000;
+/// More values than this are repeated by aliases in no file that a person wrote.
+const REPEATED_MAX: usize = 500_000;
 /// How deep values may lie in each other.
 const DEPTH_MAX: usize = 64;
 
@@ -79,7 +79,8 @@ struct Builder {
     open: Vec<Open>,
     /// Values that have a name, with how many are in each and how deep they lie.
     anchors: HashMap<usize, (Node, usize, usize)>,
-    nodes: usize,
+    /// How many values aliases repeated.
+    repeated: usize,
     documents: usize,
     root: Option<Node>,
 }
@@ -103,7 +104,7 @@ impl Builder {
                     (None, ScalarStyle::Plain) => plain(&text),
                     (None, _) => Value::String(text.into_owned()),
                 };
-                self.put(Node { span, value }, anchor, 1)
+                self.put(Node { span, value }, anchor)
             }
             Event::SequenceStart(_, anchor, tag) => {
                 refuse_tag(&span, tag.as_deref(), "seq")?;
@@ -118,11 +119,11 @@ impl Builder {
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
                 Some(Open::List { start, anchor, items }) => {
                     let span = start..items.last().map_or(span.end, |last| last.span.end);
-                    self.put(Node { span, value: Value::List(items) }, anchor, 1)
+                    self.put(Node { span, value: Value::List(items) }, anchor)
                 }
                 Some(Open::Object { start, anchor, fields, .. }) => {
                     let span = start..fields.last().map_or(span.end, |(_, last)| last.span.end);
-                    self.put(Node { span, value: Value::Object(fields) }, anchor, 1)
+                    self.put(Node { span, value: Value::Object(fields) }, anchor)
                 }
                 None => Ok(()),
             },
@@ -135,8 +136,13 @@ impl Builder {
                     let message = format!("values lie more than {DEPTH_MAX} deep in each other");
                     return Err(Fault { span, message, help: None });
                 }
-                let (node, size) = (node.clone(), *size);
-                self.put(node, 0, size)
+                self.repeated += size;
+                if self.repeated > REPEATED_MAX {
+                    let message = format!("aliases repeat more than {REPEATED_MAX} values");
+                    return Err(Fault { span, message, help: None });
+                }
+                let node = node.clone();
+                self.put(node, 0)
             }
             _ => Ok(()),
         }
@@ -152,13 +158,8 @@ impl Builder {
         Ok(())
     }
 
-    /// Puts a complete value where it belongs; `size` values are in it.
-    fn put(&mut self, node: Node, anchor: usize, size: usize) -> Result<(), Fault> {
-        self.nodes += size;
-        if self.nodes > NODES_MAX {
-            let message = format!("the file has more than {NODES_MAX} values");
-            return Err(Fault { span: node.span, message, help: None });
-        }
+    /// Puts a complete value where it belongs.
+    fn put(&mut self, node: Node, anchor: usize) -> Result<(), Fault> {
         if anchor != 0 {
             let (size, depth) = measure(&node);
             self.anchors.insert(anchor, (node.clone(), size, depth));
