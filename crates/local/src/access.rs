@@ -13,6 +13,9 @@ use crate::{platform, tool};
 const HOMES: [(&str, u32); 4] =
     [("root", 0), ("home/deploy", 1000), ("home/admin", 1001), ("home/plain", 1002)];
 
+/// What the keys of hosts are in, beside what lists the hosts.
+pub(crate) const KNOWN_HOSTS: &str = "known_hosts";
+
 /// Files by which the machine gets into the hosts of a cluster.
 pub(crate) struct Access<'a> {
     folder: &'a Utf8Path,
@@ -31,7 +34,7 @@ impl<'a> Access<'a> {
 
     /// The keys of the hosts.
     pub(crate) fn known_hosts(&self) -> Utf8PathBuf {
-        self.folder.join("known_hosts")
+        self.folder.join(KNOWN_HOSTS)
     }
 
     /// The configuration for `ssh -F`.

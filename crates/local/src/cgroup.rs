@@ -39,7 +39,7 @@ pub(crate) fn create_for(machine: &Machine, name: &ClusterName) -> Result<(), Lo
 }
 
 /// A place where the whole hierarchy is mounted.
-fn hierarchy() -> Result<Option<Utf8PathBuf>, LocalError> {
+pub(crate) fn hierarchy() -> Result<Option<Utf8PathBuf>, LocalError> {
     let mut mounts = platform::mounts()?.into_iter();
     let whole = mounts.find(|mount| mount.kind == "cgroup2" && mount.root == "/");
     Ok(whole.map(|mount| mount.point))

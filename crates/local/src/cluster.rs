@@ -18,12 +18,16 @@ use crate::machine::Machine;
 use crate::name::{ClusterName, HostName};
 use crate::network::Subnet;
 use crate::record::{self, ClusterRecord, HostRecord, HostSpec};
-use crate::{cgroup, inventory, needs, network, platform, settings};
+use crate::{cgroup, inventory, machine, needs, network, platform, settings};
 
 /// More hosts than this are not tried; a bridge of the kernel has at most 1023 ports.
 pub const HOSTS_MAX: usize = 200;
 /// The smallest disk that a host can live on.
 const DISK_MIN: u64 = 64 << 20;
+/// What a cluster is.
+const RECORD: &str = "cluster.json";
+/// The program that keeps its hosts on.
+const PROGRAM: &str = "monobloc";
 /// Hosts that boot at the same time, for each processor.
 const BOOTS_PER_PROCESSOR: usize = 2;
 
@@ -37,7 +41,7 @@ pub struct Options {
     /// Its network; without it one that is free.
     pub subnet: Option<Subnet>,
     /// The program whose hidden `local supervise FILE [--boot]` calls [`crate::supervise`] or
-    /// [`crate::boot`]. An absolute path; it must stay there while the cluster is up.
+    /// [`crate::boot`]. The cluster gets a copy: this one may go, or be another one tomorrow.
     pub program: Utf8PathBuf,
     /// Whether syncing files in hosts reaches the disk of the machine. That is slower, and matters only if
     /// the machine itself may lose its power.
@@ -68,14 +72,15 @@ impl Cluster {
         needs::check()?;
         let name: ClusterName = options.name.parse()?;
         let names = host_names(&options.hosts)?;
-        check_disk(options.disk)?;
+        check_disk(options.disk, names.len())?;
+        needs::check_kernel(machine, options.disk.is_some())?;
         let mut hosts = Vec::new();
         for (name, spec) in names.into_iter().zip(&options.hosts) {
             let image = Image::ensure(machine, spec.image, job)?;
             hosts.push((name, spec, image));
         }
         let record = reserve(machine, name, options, &hosts, job)?;
-        let made = make(machine, &record, job);
+        let made = make(machine, &record, &options.program, job);
         if made.is_err() {
             // What made it fail is worth more than that something could not be removed.
             drop(tear_down_own(machine, &record));
@@ -87,13 +92,11 @@ impl Cluster {
     pub fn open(machine: &Machine, name: &str) -> Result<Self, LocalError> {
         needs::check_root()?;
         let name: ClusterName = name.parse()?;
-        let Some(record) = record::read(&machine.cluster(&name).join("cluster.json"))? else {
-            return Err(not_up(machine, &name));
-        };
-        if !machine.cluster_run(&name).exists() {
-            return Err(LocalError::NotWhole(name.to_string()));
+        match record::read(&machine.cluster(&name).join(RECORD))? {
+            Some(record) if machine.cluster_run(&name).exists() => Self::of(machine, record),
+            None if !is_anything(machine, &name) => Err(not_up(machine, &name)),
+            _ => Err(LocalError::NotWhole(name.to_string())),
         }
-        Self::of(machine, record)
     }
 
     /// The names of the clusters there are, whole or not.
@@ -111,7 +114,7 @@ impl Cluster {
     pub fn remove(machine: &Machine, name: &str, job: &Job<'_>) -> Result<(), LocalError> {
         needs::check_root()?;
         let name: ClusterName = name.parse()?;
-        if !machine.cluster(&name).exists() && !machine.cluster_run(&name).exists() {
+        if !is_anything(machine, &name) {
             return Err(not_up(machine, &name));
         }
         let _lock = machine.lock(job)?;
@@ -242,12 +245,13 @@ fn host_names(hosts: &[HostSpec]) -> Result<Vec<HostName>, LocalError> {
     Ok(names)
 }
 
-/// A disk in memory has room for a host, and there is memory for it.
-fn check_disk(bytes: Option<u64>) -> Result<(), LocalError> {
-    let max = platform::memory_bytes()?;
+/// A disk in memory has room for a host, and there is memory for those of all hosts.
+fn check_disk(bytes: Option<u64>, hosts: usize) -> Result<(), LocalError> {
+    let memory = platform::memory_bytes()?;
+    let max = memory / hosts.max(1) as u64;
     match bytes {
         Some(bytes) if !(DISK_MIN..=max).contains(&bytes) => {
-            Err(LocalError::Disk { min: DISK_MIN >> 20, max: max >> 20 })
+            Err(LocalError::Disk { min: DISK_MIN >> 20, hosts, memory: memory >> 20 })
         }
         _ => Ok(()),
     }
@@ -266,9 +270,13 @@ fn reserve(
     if names.contains(&name) {
         return Err(LocalError::AlreadyUp(name.to_string()));
     }
+    // The clean-up of a cluster removes what has its name.
+    if network::has_link(&name) {
+        return Err(LocalError::LinkUsed(machine::link(&name)));
+    }
     let mut used = Subnet::of_machine()?;
     for name in &names {
-        let record = record::read::<ClusterRecord>(&machine.cluster(name).join("cluster.json"));
+        let record = record::read::<ClusterRecord>(&machine.cluster(name).join(RECORD));
         used.extend(record?.map(|record| record.subnet));
     }
     let subnet = match options.subnet {
@@ -294,12 +302,13 @@ fn reserve(
             binds: spec.binds.clone(),
         });
     }
-    let (program, fsync, disk) = (options.program.clone(), options.fsync, options.disk);
+    let program = machine.cluster(&name).join(PROGRAM);
+    let (fsync, disk) = (options.fsync, options.disk);
     let (id, is_made, hosts) = (new_id()?, false, records);
     let record = ClusterRecord { id, is_made, name, subnet, fsync, disk, program, hosts };
     settings::prepare(machine)?;
     durable::create_folders(&machine.cluster_run(&record.name))?;
-    record::write(&machine.cluster(&record.name).join("cluster.json"), &record)?;
+    record::write(&machine.cluster(&record.name).join(RECORD), &record)?;
     Ok(record)
 }
 
@@ -308,7 +317,13 @@ fn new_id() -> Result<String, LocalError> {
 }
 
 /// Makes what a record says.
-fn make(machine: &Machine, record: &ClusterRecord, job: &Job<'_>) -> Result<Cluster, LocalError> {
+fn make(
+    machine: &Machine,
+    record: &ClusterRecord,
+    program: &Utf8Path,
+    job: &Job<'_>,
+) -> Result<Cluster, LocalError> {
+    fs_err::copy(program, &record.program)?;
     let mut cluster = Cluster::of(machine, record.clone())?.until(job.cancel);
     cgroup::create_for(machine, &record.name)?;
     network::create_switch(&record.name, record.subnet)?;
@@ -318,7 +333,7 @@ fn make(machine: &Machine, record: &ClusterRecord, job: &Job<'_>) -> Result<Clus
     inventory::write(&folder, record, &access.key())?;
     let mut known = String::new();
     for host in &cluster.hosts {
-        job.cancel.check()?;
+        check_wanted(machine, record, job)?;
         known += &host.create(record)?;
     }
     fs_err::write(access.known_hosts(), known)?;
@@ -326,6 +341,7 @@ fn make(machine: &Machine, record: &ClusterRecord, job: &Job<'_>) -> Result<Clus
     let mut done = 0;
     for hosts in cluster.hosts.chunks(processors * BOOTS_PER_PROCESSOR) {
         for host in hosts {
+            check_wanted(machine, record, job)?;
             host.start()?;
         }
         for host in hosts {
@@ -336,24 +352,35 @@ fn make(machine: &Machine, record: &ClusterRecord, job: &Job<'_>) -> Result<Clus
         }
     }
     let _lock = machine.lock(job)?;
-    if !is_there(machine, record)? {
-        return Err(not_up(machine, &record.name));
-    }
+    check_wanted(machine, record, job)?;
     cluster.record.is_made = true;
-    record::write(&folder.join("cluster.json"), &cluster.record)?;
+    record::write(&folder.join(RECORD), &cluster.record)?;
     Ok(cluster)
 }
 
-/// Whether a cluster is there still, and no other one of its name; whoever calls it has the lock.
-fn is_there(machine: &Machine, own: &ClusterRecord) -> Result<bool, LocalError> {
-    let path = machine.cluster(&own.name).join("cluster.json");
-    Ok(record::read::<ClusterRecord>(&path)?.is_some_and(|found| found.id == own.id))
+/// The id of the cluster of this name, if one is on record.
+fn id_of(machine: &Machine, name: &ClusterName) -> Result<Option<String>, LocalError> {
+    let record = record::read::<ClusterRecord>(&machine.cluster(name).join(RECORD))?;
+    Ok(record.map(|record| record.id))
 }
 
-/// Removes a cluster that could not be made, unless somebody else did and there is another one by now.
+/// Fails if nobody wants the cluster any more that is being made.
+fn check_wanted(machine: &Machine, own: &ClusterRecord, job: &Job<'_>) -> Result<(), LocalError> {
+    job.cancel.check()?;
+    match id_of(machine, &own.name)? {
+        Some(id) if id == own.id => Ok(()),
+        _ => Err(not_up(machine, &own.name)),
+    }
+}
+
+/// Removes a cluster that could not be made, unless there is another one of its name by now. If somebody
+/// removed it meanwhile, what was made of it since is left.
 fn tear_down_own(machine: &Machine, own: &ClusterRecord) -> Result<(), LocalError> {
     let _lock = machine.lock(&Job::default())?;
-    if is_there(machine, own)? { tear_down(machine, &own.name) } else { Ok(()) }
+    match id_of(machine, &own.name)? {
+        Some(id) if id != own.id => Ok(()),
+        _ => tear_down(machine, &own.name),
+    }
 }
 
 /// Removes all that there may be of a cluster; whoever calls it has the lock.
@@ -368,7 +395,13 @@ fn tear_down(machine: &Machine, name: &ClusterName) -> Result<(), LocalError> {
     }
     forget_containers(name)?;
     durable::remove_tree(&run)?;
-    // The record goes last: until then the cluster can be removed again.
+    // The record goes last: until then it is known what was here.
+    for entry in folder.read_dir_utf8().into_iter().flatten() {
+        let entry = entry?;
+        if entry.file_name() != RECORD {
+            durable::remove_tree(entry.path())?;
+        }
+    }
     durable::remove_tree(&folder)?;
     if machine.cluster_names()?.is_empty() {
         remove_shared(machine, &group)?;
@@ -406,6 +439,11 @@ fn remove_shared(machine: &Machine, group: &Utf8Path) -> Result<(), LocalError> 
         durable::remove_tree(&folder)?;
     }
     Ok(())
+}
+
+/// Whether there is anything of a cluster, on record or not.
+fn is_anything(machine: &Machine, name: &ClusterName) -> bool {
+    machine.cluster(name).exists() || machine.cluster_run(name).exists()
 }
 
 fn not_up(machine: &Machine, name: &ClusterName) -> LocalError {

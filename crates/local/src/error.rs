@@ -48,9 +48,12 @@ pub enum LocalError {
     #[error("host `{0}` is already on")]
     On(String),
     #[error(
-        "the disk of a host has at least {min} MiB and at most the {max} MiB of this machine's memory"
+        "the disk of a host has at least {min} MiB, and the disks of {hosts} hosts together have at most the {memory} MiB \
+         of this machine's memory"
     )]
-    Disk { min: u64, max: u64 },
+    Disk { min: u64, hosts: usize, memory: u64 },
+    #[error("this machine has an interface `{0}`, and no cluster made it")]
+    LinkUsed(String),
     #[error("host `{0}` is frozen")]
     Frozen(String),
     #[error("host `{0}` has no disk of its own to fill")]
@@ -91,7 +94,14 @@ impl LocalError {
     /// What the user can do.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::Needs { packages, .. } if packages.is_empty() => "run it as root".to_owned(),
+            Self::Needs { missing, packages } if packages.is_empty() => {
+                if missing.iter().any(|what| what == "root") {
+                    "run it as root".to_owned()
+                } else {
+                    "a container has that only if it was started with all rights (privileged)"
+                        .to_owned()
+                }
+            }
             Self::Needs { packages, .. } => {
                 format!("as root on Debian or Ubuntu: apt-get install {}", packages.join(" "))
             }
@@ -111,6 +121,7 @@ impl LocalError {
             Self::Off(_) => "`monobloc local start` turns it on".to_owned(),
             Self::Frozen(_) => "`monobloc local heal` lets it go on".to_owned(),
             Self::NoDisk(_) => "make the cluster with `--disk SIZE`".to_owned(),
+            Self::LinkUsed(_) => "give the cluster another name with `--name`".to_owned(),
             Self::SubnetUsed(_) => "give the cluster another one".to_owned(),
             Self::NoMirror(_) => "name one with `--mirror URL`".to_owned(),
             Self::Image { cause, .. } => return cause.hint(),

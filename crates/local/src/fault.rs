@@ -43,8 +43,11 @@ impl Host {
         let _lock = self.lock()?;
         let before = network(&self.boot.faults)?;
         record::write(&self.boot.faults, &Network { cut: true, ..before })?;
-        network::silence(&self.boot);
-        Ok(())
+        match network::silence(&self.boot) {
+            Err(error) if self.power() == Power::On => Err(error.into()),
+            // A host that is off has no cable yet.
+            _ => Ok(()),
+        }
     }
 
     /// Loses `percent`, at most 99, of the packets to it and as many of those from it, until [`Self::heal`].

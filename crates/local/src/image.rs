@@ -165,7 +165,7 @@ fn build(
     job: &Job<'_>,
 ) -> Result<(), LocalError> {
     let mirror = mirror(machine, suite.family(), job)?;
-    let staging = Staging::of(folder)?;
+    let staging = staging(folder)?;
     durable::create_folders(staging.path())?;
     let script = staging.path().join("customize.sh");
     fs_err::write(&script, CUSTOMIZE)?;
@@ -186,18 +186,26 @@ fn build(
         command.arg(format!("--keyring={}", ubuntu_keyring(machine, job)?));
     }
     command.arg(suite.as_str()).arg(staging.path().join("root")).arg(mirror);
-    let built = told(&mut command, suite, job);
-    // Deleting what is left must not follow a mount out of it.
-    platform::unmount_below(staging.path())?;
-    built?;
+    told(&mut command, suite, job)?;
     platform::sync_file_system(staging.path())?;
     Ok(durable::rename(staging.path(), folder)?)
 }
 
-/// `mmdebstrap`, which ends with this process.
+/// Where a folder of images grows. Builds of older programs left mounts there when they were killed, also of
+/// the machine's own folders; deleting what is left must not go through them.
+fn staging(folder: &Utf8Path) -> Result<Staging, LocalError> {
+    let name = folder.file_name().unwrap_or_default();
+    platform::unmount_below(&folder.with_file_name(format!("{}{name}", durable::TEMPORARY)))?;
+    Ok(Staging::of(folder)?)
+}
+
+/// `mmdebstrap`, which ends with this process, however that ends: what it started, as it is the first of its
+/// processes; what it mounted, as nobody else sees that.
 fn mmdebstrap(variant: &str, packages: &str) -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--", "mmdebstrap", "--mode=root"]);
+    command.args(["--pdeathsig", "KILL", "--", "unshare", "--mount", "--propagation", "private"]);
+    command.args(["--pid", "--fork", "--kill-child", "--mount-proc", "--"]);
+    command.args(["mmdebstrap", "--mode=root"]);
     command.arg(format!("--variant={variant}")).arg(format!("--include={packages}"));
     command.env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive");
     command
@@ -278,7 +286,7 @@ fn ubuntu_keyring(machine: &Machine, job: &Job<'_>) -> Result<Utf8PathBuf, Local
     let _lock = Lock::take(&machine.images().join("ubuntu-keyring.lock"), job.cancel, &wait)?;
     if !folder.exists() {
         let mirror = mirror(machine, Family::Debian, job)?;
-        let staging = Staging::of(&folder)?;
+        let staging = staging(&folder)?;
         let mut command = mmdebstrap("extract", "ubuntu-keyring");
         command.arg(KEYRING_SUITE).arg(staging.path()).arg(mirror);
         let output = tool::outcome(&mut command, BUILD_MAX, job.cancel)?;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use camino::{Utf8Path, Utf8PathBuf};
 use package::durable;
 
+use crate::access::KNOWN_HOSTS;
 use crate::error::LocalError;
 use crate::record::{ClusterRecord, Role};
 
@@ -43,7 +44,7 @@ pub(crate) fn write(
 
 /// Names, addresses and paths of ours need no quotes in YAML.
 fn list(cluster: &ClusterRecord, key: &Utf8Path) -> String {
-    let mut text = String::from("hosts:\n");
+    let mut text = format!("known_hosts: {KNOWN_HOSTS}\nhosts:\n");
     for host in &cluster.hosts {
         let role = host.role.map_or("", Role::as_str);
         let _ = write!(

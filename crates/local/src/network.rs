@@ -148,11 +148,15 @@ pub(crate) fn silence_switch(cluster: &ClusterName) {
     drop(ip(&format!("-n {} link set {SWITCH} down", machine::switch_namespace(cluster))));
 }
 
+/// Whether this machine has an interface that is called as its cable to a cluster.
+pub(crate) fn has_link(cluster: &ClusterName) -> bool {
+    Utf8Path::new("/sys/class/net").join(machine::link(cluster)).exists()
+}
+
 /// Removes the switch, all cables and all namespaces of a cluster, as far as there are any.
 pub(crate) fn remove_all(cluster: &ClusterName) -> Result<(), LocalError> {
-    let link = machine::link(cluster);
-    if Utf8Path::new("/sys/class/net").join(&link).exists() {
-        ip(&format!("link del {link}"))?;
+    if has_link(cluster) {
+        ip(&format!("link del {}", machine::link(cluster)))?;
     }
     let prefix = machine::namespaces(cluster);
     let Ok(entries) = Utf8Path::new("/run/netns").read_dir_utf8() else { return Ok(()) };
@@ -192,9 +196,9 @@ pub(crate) fn unplug(boot: &BootRecord) {
 }
 
 /// Pulls a host's cable: nothing that it still says is heard.
-pub(crate) fn silence(boot: &BootRecord) {
+pub(crate) fn silence(boot: &BootRecord) -> Result<(), ToolError> {
     let switch = machine::switch_namespace(&boot.cluster);
-    drop(ip(&format!("-n {switch} link set {} down", boot.host.name)));
+    ip(&format!("-n {switch} link set {} down", boot.host.name))
 }
 
 /// Puts a host's cable in again.

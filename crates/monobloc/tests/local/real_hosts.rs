@@ -5,6 +5,7 @@ mod images;
 
 use std::io::{ErrorKind, Read as _};
 use std::net::TcpStream;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::symlink;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -176,7 +177,6 @@ fn a_reboot_from_inside_is_a_new_boot() {
 #[test]
 fn down_leaves_the_machine_as_it_was() {
     clean("t-down");
-    let before = traces::shared();
     assert_eq!(traces::of_cluster("t-down"), [""; 0]);
     let cluster = up("t-down", bookworm(2));
     cluster.host("h2").unwrap().kill().unwrap();
@@ -186,15 +186,24 @@ fn down_leaves_the_machine_as_it_was() {
     }
     drop(cluster);
     assert_eq!(traces::of_cluster("t-down"), [""; 0]);
-    if let (Some(before), Some(after)) = (before, traces::shared()) {
-        assert_eq!(before, after);
-    }
+}
+
+/// Runs alone, see `.config/nextest.toml`.
+#[test]
+fn the_last_cluster_puts_back_what_the_first_one_changed() {
+    clean("t-last");
+    let before = traces::shared();
+    let cluster = up("t-last", bookworm(1));
+    cluster.host("h1").unwrap().kill().unwrap();
+    drop(cluster);
+    assert_eq!(traces::shared(), before);
+    killed("t-last", |traces| traces.contains("systemd-nspawn"));
+    assert_eq!(traces::shared(), before);
 }
 
 /// Kills `up` at a moment, and every supervisor there is then.
 fn killed(name: &str, is_the_moment: impl Fn(&str) -> bool) {
     clean(name);
-    let before = traces::shared();
     let mut command = monobloc(&["up", "--name", name, "--hosts", "2"]);
     let mut child: Child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     eventually(|| is_the_moment(&traces::of_cluster(name).join("\n")));
@@ -221,9 +230,6 @@ fn killed(name: &str, is_the_moment: impl Fn(&str) -> bool) {
     assert!(down.starts_with("exit: 0\n"), "{down}");
     assert!(down.ends_with(&format!("removed the cluster {name}\n")), "{down}");
     assert_eq!(traces::of_cluster(name), [""; 0]);
-    if let (Some(before), Some(after)) = (before, traces::shared()) {
-        assert_eq!(before, after);
-    }
 }
 
 #[test]
@@ -299,6 +305,89 @@ fn an_up_that_fails_leaves_a_later_cluster_of_its_name_alone() {
 }
 
 #[test]
+fn a_down_beside_an_up_leaves_nothing() {
+    for moment in ["/net/mb-t-beside", "/t-beside/h1/root", "systemd-nspawn"] {
+        clean("t-beside");
+        let mut up = monobloc(&["up", "--name", "t-beside", "--hosts", "2"]);
+        let mut up = up.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        eventually(|| traces::of_cluster("t-beside").join("\n").contains(moment));
+        Cluster::remove(&Machine::default(), "t-beside", &Job::default()).unwrap();
+        assert!(!up.wait().unwrap().success(), "{moment}");
+        assert_eq!(traces::of_cluster("t-beside"), [""; 0], "{moment}");
+    }
+}
+
+#[test]
+fn a_cluster_that_is_not_on_record_is_not_whole_and_can_be_removed() {
+    clean("t-x");
+    fs_err::create_dir_all(Machine::default().state.join("clusters/t-x")).unwrap();
+    for words in [&["status", "--name", "t-x"][..], &["start", "--name", "t-x", "h1"]] {
+        let said = show(&mut monobloc(words));
+        let message = "exit: 1\nerror: the cluster `t-x` is not whole";
+        let hint = "\nhint: `monobloc local down --name t-x` removes it\n";
+        assert!(said.starts_with(message) && said.ends_with(hint), "{said}");
+    }
+    assert_eq!(
+        show(&mut monobloc(&["down", "--name", "t-x"])),
+        "exit: 0\nremoved the cluster t-x\n"
+    );
+    assert_eq!(traces::of_cluster("t-x"), [""; 0]);
+}
+
+#[test]
+fn hosts_need_nothing_of_the_program_that_made_them() {
+    clean("t-program");
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let program = folder.path().join("program");
+    fs_err::copy(env!("CARGO_BIN_EXE_monobloc"), &program).unwrap();
+    // So it is with the one file, whose program deletes itself before it does anything.
+    let open = fs_err::File::open(&program).unwrap();
+    fs_err::remove_file(&program).unwrap();
+    let running = format!("/proc/{}/fd/{}", std::process::id(), open.as_raw_fd());
+    let mut up = std::process::Command::new(running);
+    let up = show(up.args(["local", "up", "--name", "t-program", "--hosts", "1"]));
+    let cluster = Cluster::open(&Machine::default(), "t-program").expect(&up).guard();
+    assert!(up.starts_with("exit: 0\n"), "{up}");
+    drop(open);
+    let host = cluster.host("h1").unwrap();
+    host.reboot().unwrap();
+    host.wait_booted(BOOT_MAX).unwrap();
+    host.kill().unwrap();
+    host.start().unwrap();
+    host.wait_booted(BOOT_MAX).unwrap();
+    assert_eq!(host.boots(), 3);
+}
+
+#[test]
+fn what_the_kernel_does_not_allow_is_told_before_anything_is_made() {
+    clean("t-rights");
+    // Root without the rights of root, as in a container.
+    let mut up = std::process::Command::new("setpriv");
+    up.args(["--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin", "--"]);
+    up.args([env!("CARGO_BIN_EXE_monobloc"), "local", "up", "--name", "t-rights"]);
+    assert_snapshot!(show(&mut up), @"
+    exit: 1
+    error: hosts on this machine need the right to mount
+    hint: a container has that only if it was started with all rights (privileged)
+    ");
+    let mut link = std::process::Command::new("ip");
+    let link = link.args(["link", "add", "mb-t-rights", "type", "bridge"]).status();
+    assert!(link.unwrap().success());
+    let said = show(&mut monobloc(&["up", "--name", "t-rights"]));
+    let mut link = std::process::Command::new("ip");
+    // It is somebody else's, and so it is still there.
+    assert!(link.args(["link", "del", "mb-t-rights"]).status().unwrap().success());
+    assert_snapshot!(said, @"
+    exit: 1
+    error: this machine has an interface `mb-t-rights`, and no cluster made it
+    hint: give the cluster another name with `--name`
+    ");
+    let many = show(&mut monobloc(&["up", "--name", "t-rights", "--hosts", "200", "--disk", "1T"]));
+    assert!(many.contains("and the disks of 200 hosts together have at most the "), "{many}");
+    assert_eq!(traces::of_cluster("t-rights"), [""; 0]);
+}
+
+#[test]
 fn mistakes_in_names_and_a_second_up_are_clear_errors() {
     let cluster = up("t-wrong", bookworm(1));
     assert_snapshot!(show(&mut monobloc(&["up", "--name", "t-wrong"])), @"
@@ -357,7 +446,9 @@ fn the_commands_say_what_they_did() {
     // Other tests make clusters too.
     settings.add_filter("waiting for another cluster\n", "");
     let _filters = settings.bind_to_scope();
-    assert_snapshot!(show(&mut monobloc(&["up", "--name", name, "--hosts", "2"])), @"
+    let said = show(&mut monobloc(&["up", "--name", name, "--hosts", "2"]));
+    let cluster = Cluster::open(&Machine::default(), name).expect(&said).guard();
+    assert_snapshot!(said, @"
     exit: 0
     h1       10.77.N.11      bookworm  -            running   1 boot
     h2       10.77.N.12      bookworm  -            running   1 boot
@@ -366,7 +457,6 @@ fn the_commands_say_what_they_did() {
     h2 is up (2/2)
     cluster t-words: 2 hosts in 10.77.N.0/24
     ");
-    let cluster = Cluster::open(&Machine::default(), name).unwrap().guard();
     assert_snapshot!(show(&mut monobloc(&["kill", "--name", name, "h1", "h2"])), @"
     exit: 0
     h1 is off

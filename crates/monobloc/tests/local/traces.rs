@@ -1,5 +1,7 @@
 //! What of a cluster is to be seen on the machine.
 
+use std::time::{Duration, Instant};
+
 use camino::{Utf8Path, Utf8PathBuf};
 use local::{Cluster, Machine};
 
@@ -29,11 +31,24 @@ pub(crate) fn of_cluster(name: &str) -> Vec<String> {
     traces
 }
 
-/// What all clusters share, if there is no cluster now.
-pub(crate) fn shared() -> Option<Vec<String>> {
-    if !Cluster::names(&Machine::default()).unwrap().is_empty() {
-        return None;
+/// How long others may have clusters up.
+const ALONE_MAX: Duration = Duration::from_mins(8);
+
+/// What all clusters share, at a moment when there is none. Other tests may have clusters up until then.
+pub(crate) fn shared() -> Vec<String> {
+    let begun = Instant::now();
+    loop {
+        let clusters = || Cluster::names(&Machine::default()).unwrap();
+        let shared = clusters().is_empty().then(look);
+        match shared.filter(|_| clusters().is_empty()) {
+            Some(shared) => return shared,
+            None if begun.elapsed() > ALONE_MAX => panic!("others are up: {:?}", clusters()),
+            None => std::thread::sleep(Duration::from_millis(50)),
+        }
     }
+}
+
+fn look() -> Vec<String> {
     let mut shared = names("/run/systemd".into());
     for limit in [
         "fs/inotify/max_user_instances",
@@ -54,7 +69,7 @@ pub(crate) fn shared() -> Option<Vec<String>> {
     let mounts = fs_err::read_to_string("/proc/self/mountinfo").unwrap();
     let point = |line: &str| line.split(' ').nth(4).unwrap().to_owned();
     shared.extend(mounts.lines().map(point).filter(|point| point.starts_with("/run")));
-    Some(shared)
+    shared
 }
 
 /// Where the control groups of clusters can be.

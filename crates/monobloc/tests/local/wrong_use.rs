@@ -73,8 +73,8 @@ fn everything_that_is_missing_is_told_at_once() {
     let up = show(&mut nobody(&["PATH=/no/such/folder", program, "local", "up"]));
     assert_snapshot!(up, @"
     exit: 1
-    error: hosts on this machine need root, `apt-get`, `ip`, `mmdebstrap`, `nsenter`, `setpriv`, `setsid`, `sh`, `chroot`, `ssh`, `ssh-keygen`, `systemd-nspawn`, `unshare`
-    hint: as root on Debian or Ubuntu: apt-get install apt coreutils dash iproute2 mmdebstrap openssh-client systemd-container util-linux
+    error: hosts on this machine need root, `apt-get`, `ip`, `mmdebstrap`, `mount`, `nsenter`, `setpriv`, `setsid`, `sh`, `chroot`, `ssh`, `ssh-keygen`, `systemd-nspawn`, `unshare`
+    hint: as root on Debian or Ubuntu: apt-get install apt coreutils dash iproute2 mmdebstrap mount openssh-client systemd-container util-linux
     ");
     assert_snapshot!(show(&mut nobody(&[program, "local", "down"])), @"
     exit: 1

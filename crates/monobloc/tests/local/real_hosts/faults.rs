@@ -180,6 +180,7 @@ fn a_cluster_with_roles_has_the_files_that_other_commands_take() {
     ssh_key_path: /var/lib/monobloc/local/clusters/t-roles/id_ed25519
     ");
     assert_snapshot!(read("inventory"), @"
+    known_hosts: known_hosts
     hosts:
       - name: m1
         address: 10.77.N.11
