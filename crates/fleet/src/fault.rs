@@ -22,6 +22,8 @@ pub struct Fault {
 pub enum FaultKind {
     /// Nobody answers at the address, or its name is not known.
     Unreachable,
+    /// What says how to reach the host cannot be right.
+    Setup,
     /// The server refuses connections for the moment: too many at once, or a penalty.
     Busy,
     /// The connection ended, or nothing came over it for too long.
@@ -76,21 +78,56 @@ impl Fault {
     }
 }
 
+impl FaultKind {
+    /// Its name in the journal, and wherever failures are grouped; hosts use the same for what they say.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Unreachable => "unreachable",
+            Self::Setup => "setup",
+            Self::Busy => "busy",
+            Self::Lost => "lost",
+            Self::HostKey => "host_key",
+            Self::Login => "login",
+            Self::Sudo => "sudo",
+            Self::TimedOut => "timed_out",
+            Self::NoSpace => "no_space",
+            Self::Machine => "machine",
+            Self::Protocol => "protocol",
+            Self::Step => "step",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
 impl fmt::Display for FaultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unreachable => "unreachable",
-            Self::Busy => "too many connections",
-            Self::Lost => "connection lost",
-            Self::HostKey => "host key",
-            Self::Login => "login refused",
-            Self::Sudo => "not allowed to become root",
-            Self::TimedOut => "took too long",
-            Self::NoSpace => "no space",
-            Self::Machine => "wrong machine",
-            Self::Protocol => "not understood",
-            Self::Step => "failed",
-            Self::Cancelled => "cancelled",
-        })
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FaultKind;
+
+    #[test]
+    fn a_kind_has_one_name() {
+        use FaultKind as K;
+        for kind in [
+            K::Unreachable,
+            K::Setup,
+            K::Busy,
+            K::Lost,
+            K::HostKey,
+            K::Login,
+            K::Sudo,
+            K::TimedOut,
+            K::NoSpace,
+            K::Machine,
+            K::Protocol,
+            K::Step,
+            K::Cancelled,
+        ] {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
     }
 }

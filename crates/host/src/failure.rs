@@ -15,6 +15,7 @@ use crate::observe::ObserveError;
 use crate::plan::PlanError;
 use crate::setup::{SealedError, SetupError};
 use crate::store::StoreError;
+use crate::wire::CHANGED_SINCE;
 
 /// The word for what has none of its own.
 const OTHER: &str = "failed";
@@ -167,6 +168,7 @@ impl InstallError {
             Self::Setup(error) => return error.kind(),
             Self::Preflight(_) => "preflight",
             Self::Ill(_) => "ill",
+            Self::OtherPlan => CHANGED_SINCE,
             Self::OtherTarget { .. } => "other_bundle",
             Self::NoKey => "no_key",
             Self::OtherKey { .. } | Self::Pinned { .. } => "other_key",
@@ -212,6 +214,7 @@ impl InstallError {
                 "newer ones may be withheld, or the clock of this host is wrong; `--allow-expired` \
                  takes it nevertheless"
             }
+            Self::OtherPlan => "nothing of this host was changed; make a new plan: `monobloc plan`",
             Self::NotInstalled => "install it: `monobloc host install --role ROLE`",
             Self::NoWay { .. } => {
                 "upgrade to a version between the two first; `--allow-older` takes it nevertheless"

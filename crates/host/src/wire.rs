@@ -15,10 +15,9 @@ use package::id::RoleName;
 use package::{PackageId, Sha256};
 use serde::{Deserialize, Serialize};
 
-use crate::history;
-
-/// The version of what this program says. Since 2 there is [`Request::Relay`].
-pub const VERSION: u32 = 2;
+/// The version of what this program says. Since 2 there is [`Request::Relay`], since 3
+/// [`Wanted::planned`].
+pub const VERSION: u32 = 3;
 
 /// The longest id of a step.
 const STEP_ID_MAX: usize = 100;
@@ -160,8 +159,6 @@ pub enum Request {
         /// The run, or `*` for all of them.
         run: String,
     },
-    /// What was done to the host?
-    History,
     /// Forget the steps of a run that are over: nobody will ask again how they ended.
     Forget {
         /// The run, or `*` for all of them.
@@ -190,7 +187,6 @@ impl Request {
             | Self::Reach { .. }
             | Self::Listen { .. }
             | Self::Unlisten { .. }
-            | Self::History
             | Self::Forget { .. }
             | Self::Unknown => false,
         }
@@ -216,7 +212,6 @@ impl Request {
             Self::Reach { .. } => matches!(report, Report::Reached { .. }),
             Self::Listen { .. } => matches!(report, Report::Listened { .. }),
             Self::Relay(_) => matches!(report, Report::Relaying { .. }),
-            Self::History => matches!(report, Report::History { .. }),
             Self::Unknown => false,
         }
     }
@@ -268,6 +263,9 @@ pub struct Wanted {
     /// Do not look at whether what is live is well.
     #[serde(default)]
     pub skip_checks: bool,
+    /// What [`Request::Install`] must still do when it does it ([`PlanSummary::switch`]), or it does nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned: Option<Sha256>,
 }
 
 /// Keys of roles are secret.
@@ -318,8 +316,6 @@ pub enum Said {
         /// Bytes of all.
         total_bytes: u64,
     },
-    /// The host does what it was asked for, and goes on: others can begin that rely on it.
-    Ready,
     /// How it ended; nothing comes after it.
     Report {
         /// The newest version that the host knows.
@@ -378,11 +374,6 @@ pub enum Report {
         in_use: BTreeSet<u16>,
         /// Ports that nobody could listen on, with why.
         failed: Vec<(u16, String)>,
-    },
-    /// What was done to the host.
-    History {
-        /// The oldest first.
-        entries: Vec<history::Entry>,
     },
     /// The host is too old for the request.
     Unsupported {
@@ -483,6 +474,9 @@ pub struct PlanSummary {
     pub findings: Vec<Finding>,
     /// Of all that was looked at: while it is the same, the plan is.
     pub digest: Option<Sha256>,
+    /// Of the switch alone, which is the same before and after what it needs was staged. `None`: it is not known
+    /// before that.
+    pub switch: Option<Sha256>,
 }
 
 /// The result of one check.
@@ -528,6 +522,9 @@ pub struct Done {
     pub kept: Vec<String>,
 }
 
+/// The kind of failure of a host that is not what it was when it was planned, and did nothing.
+pub const CHANGED_SINCE: &str = "changed_since";
+
 /// What was not done.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -540,8 +537,6 @@ pub struct Failed {
     pub remedy: Option<String>,
     /// The generation that is live.
     pub live: Option<u64>,
-    /// Whether the host had switched and went back.
-    pub went_back: bool,
     /// What a look at the machine found.
     pub findings: Vec<Finding>,
     /// The last lines of what failed.

@@ -99,13 +99,13 @@ impl Account {
         let mut matrix = Matrix::new(&spec, across);
         let mut statuses: BTreeMap<usize, Status> = BTreeMap::new();
         let (mut measured, mut answers) = (Vec::new(), HashMap::new());
-        for row in journal.steps(run, None)? {
+        journal.each_step(run, None, |row| {
             let StepRow { host, tag, intended, answered, outcome, .. } = row;
-            let Some(outcome) = outcome else { continue };
-            if let Outcome::Answered { report, .. } = &outcome
-                && !tag.starts_with(&prefix(phase))
-            {
-                matrix.learn(host, report);
+            let Some(outcome) = outcome else { return };
+            if tag.starts_with(&prefix(phase)) {
+                answers.insert((host, tag), outcome);
+            } else if let Outcome::Answered { report, .. } = outcome {
+                matrix.learn(host, &report);
                 if let Report::Status(status) = report {
                     let times = status.time.zip(answered);
                     measured.extend(times.map(|(time, answered)| Measured {
@@ -114,11 +114,10 @@ impl Account {
                         answered,
                         time,
                     }));
-                    statuses.insert(host, (**status).clone());
+                    statuses.insert(host, *status);
                 }
             }
-            answers.insert((host, tag), outcome);
-        }
+        })?;
         replay(&mut matrix, phase, &answers);
 
         let name = |host: usize| spec.hosts[host].host.name.clone();

@@ -28,7 +28,10 @@ pub enum InventoryError {
     Mistakes(Vec<Diagnostic>),
 }
 
-/// Reads an inventory. Keys are named from the folder that it lies in.
+/// What can be said of the inventory as a whole.
+const WHOLE: [&str; 4] = ["defaults", "groups", "hosts", "known_hosts"];
+
+/// Reads an inventory. Files are named from the folder that it lies in.
 pub fn read(path: &Utf8Path) -> Result<Inventory, InventoryError> {
     let bytes = document::read(path)?;
     let text = String::from_utf8(bytes).map_err(|_| {
@@ -40,16 +43,17 @@ pub fn read(path: &Utf8Path) -> Result<Inventory, InventoryError> {
 /// Reads the text of an inventory that is called `file`.
 pub fn parse(file: &Utf8Path, text: &str) -> Result<Inventory, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, text);
-    let mut hosts = Vec::new();
+    let mut inventory = Inventory::default();
     if let Some(node) = reader.yaml() {
-        hosts = File { reader: &mut reader, folder: file.parent().unwrap_or(Utf8Path::new("")) }
-            .hosts(&node);
+        inventory =
+            File { reader: &mut reader, folder: file.parent().unwrap_or(Utf8Path::new("")) }
+                .whole(&node);
     }
     let is_error = |found: &Diagnostic| found.severity == Severity::Error;
     if reader.diagnostics.iter().any(is_error) {
         return Err(reader.diagnostics);
     }
-    Ok(Inventory { hosts })
+    Ok(inventory)
 }
 
 /// What is said of a host, or of all hosts of a group.
@@ -86,15 +90,22 @@ struct File<'r, 'a> {
 }
 
 impl File<'_, '_> {
-    fn hosts(&mut self, node: &Node) -> Vec<Host> {
-        let what = "the inventory";
-        let Some(fields) = self.reader.object(node, what, &["defaults", "groups", "hosts"]) else {
-            return Vec::new();
+    fn whole(&mut self, node: &Node) -> Inventory {
+        let Some(fields) = self.reader.object(node, "the inventory", &WHOLE) else {
+            return Inventory::default();
         };
+        let known = fields.get("known_hosts");
+        let known = known.and_then(|node| self.reader.string(node, "`known_hosts`"));
+        let known_hosts = known.map(|file| self.folder.join(file));
+        Inventory { hosts: self.hosts(node, fields), known_hosts }
+    }
+
+    fn hosts(&mut self, node: &Node, fields: Fields<'_>) -> Vec<Host> {
         let defaults = fields.get("defaults").and_then(|node| self.only_said(node, "`defaults`"));
         let defaults = defaults.unwrap_or_default();
         let groups = self.groups(fields);
-        let Some(listed) = self.reader.required(fields, &node.span, "hosts", what) else {
+        let Some(listed) = self.reader.required(fields, &node.span, "hosts", "the inventory")
+        else {
             return Vec::new();
         };
         let (mut hosts, mut names, mut seats) = (Vec::new(), HashMap::new(), HashMap::new());
@@ -187,11 +198,22 @@ impl File<'_, '_> {
             port,
             user: word(self, "user"),
             key,
-            jump: word(self, "jump"),
+            jump: fields.get("jump").and_then(|node| self.jump(node)),
             roles: fields.get("roles").map(|node| self.roles(node)),
             rack: word(self, "rack"),
             labels: fields.get("labels").map(|node| self.labels(node)).unwrap_or_default(),
         }
+    }
+
+    fn jump(&mut self, node: &Node) -> Option<String> {
+        let text = self.word(node, "jump")?;
+        if !crate::transport::ssh::names_jumps(&text) {
+            let help =
+                "write it as [USER@]HOST[:PORT], several with commas between them".to_owned();
+            self.reader.error(&node.span, format!("`{text}` names no jump host"), Some(help));
+            return None;
+        }
+        Some(text)
     }
 
     fn port(&mut self, node: &Node) -> Option<u16> {

@@ -17,6 +17,9 @@ pub use select::{SelectError, Selection};
 pub struct Inventory {
     /// In the order in which they were written.
     pub hosts: Vec<Host>,
+    /// Where their keys are written down, if not where SSH has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_hosts: Option<Utf8PathBuf>,
 }
 
 /// One host, and how it is reached. What is not said here, the configuration of SSH says.
@@ -93,7 +96,7 @@ impl Inventory {
                 }
             }
         }
-        Ok(Self { hosts })
+        Ok(Self { hosts, known_hosts: None })
     }
 
     /// All hosts by name.

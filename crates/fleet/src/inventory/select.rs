@@ -71,6 +71,7 @@ impl Inventory {
         }
         let is_meant = |host: &&Host| (named.is_empty() || is_named(host)) && selection.has(host);
         let hosts: Vec<Host> = self.hosts.iter().filter(is_meant).cloned().collect();
-        if hosts.is_empty() { Err(SelectError::Nobody) } else { Ok(Self { hosts }) }
+        let known_hosts = self.known_hosts.clone();
+        if hosts.is_empty() { Err(SelectError::Nobody) } else { Ok(Self { hosts, known_hosts }) }
     }
 }

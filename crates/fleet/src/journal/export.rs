@@ -6,6 +6,7 @@ use host::wire::Report;
 use serde_json::{Value, json};
 
 use super::{HostRow, Journal, JournalError, StepRow};
+use crate::fault::FaultKind;
 use crate::run::{Group, HostState, Outcome, RunId};
 
 /// The port that the reference took for granted.
@@ -40,10 +41,9 @@ impl Journal {
                 if address.contains(':') { format!("[{address}]") } else { address.clone() };
             let key = format!("{address}:{}", target.host.port.unwrap_or(SSH));
             let roles = target.host.roles.iter().map(ToString::to_string);
-            let mut tags = json!({ "role": roles.collect::<Vec<_>>().join(",") });
-            for (label, value) in &target.host.labels {
-                tags[label] = json!(value);
-            }
+            let mut tags = json!(target.host.labels);
+            // Whoever reads it counts on this one, whatever labels there are.
+            tags["role"] = json!(roles.collect::<Vec<_>>().join(","));
             let status = status(&row, own.is_empty());
             hosts.insert(key, json!({ "host_status": status, "tags": tags, "commands": commands }));
         }
@@ -66,6 +66,10 @@ fn status(row: &HostRow, is_unstarted: bool) -> &'static str {
         HostState::Switched => "success",
         state if state.is_well() => "success",
         HostState::InDoubt(_) => "terminated",
+        // As the reference did with a command that it ended.
+        state if state.trouble().is_some_and(|why| why.kind == FaultKind::TimedOut.name()) => {
+            "terminated"
+        }
         HostState::Unreachable(_)
         | HostState::Failed(_)
         | HostState::RolledBack

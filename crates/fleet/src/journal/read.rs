@@ -169,6 +169,18 @@ impl Journal {
 
     /// The steps of a run, or those of one of its hosts, in the order in which they were intended.
     pub fn steps(&self, run: &RunId, host: Option<usize>) -> Result<Vec<StepRow>, JournalError> {
+        let mut steps = Vec::new();
+        self.each_step(run, host, |step| steps.push(step))?;
+        Ok(steps)
+    }
+
+    /// The same one after the other, for who does not keep them.
+    pub(crate) fn each_step(
+        &self,
+        run: &RunId,
+        host: Option<usize>,
+        mut see: impl FnMut(StepRow),
+    ) -> Result<(), JournalError> {
         let run = self.number_of(run)?;
         self.with(|connection| {
             let mut query = connection.prepare_cached(
@@ -176,9 +188,10 @@ impl Journal {
                  WHERE run=?1 AND host>=0 AND (?2 IS NULL OR host=?2) \
                  ORDER BY intended, host, place",
             )?;
-            let rows = query.query_map(params![run, host.map(number)], |row| {
+            let mut rows = query.query(params![run, host.map(number)])?;
+            while let Some(row) = rows.next()? {
                 let outcome = row.get_ref(5)?.as_str_or_null().map_err(wrong)?;
-                Ok(StepRow {
+                see(StepRow {
                     host: count(row.get(0)?),
                     tag: row.get(1)?,
                     name: row.get(2)?,
@@ -186,33 +199,41 @@ impl Journal {
                     answered: row.get::<_, Option<i64>>(4)?.map(time).transpose()?,
                     outcome: outcome.map(serde_json::from_str).transpose().map_err(wrong)?,
                     dropped: row.get::<_, i64>(6)?.unsigned_abs(),
-                })
-            })?;
-            rows.collect()
+                });
+            }
+            Ok(())
         })
     }
 
     /// What hosts answered to what is called `name` (`plan`, `status`, `audit`, …): the place of each in
     /// the run, and the answer.
     pub fn reports(&self, run: &RunId, name: &str) -> Result<Vec<(usize, Report)>, JournalError> {
+        let mut reports = Vec::new();
+        self.each_report(run, name, |host, report| reports.push((host, report)))?;
+        Ok(reports)
+    }
+
+    /// The same one after the other, for who does not keep them: plans of thousands of hosts are large.
+    pub(crate) fn each_report(
+        &self,
+        run: &RunId,
+        name: &str,
+        mut see: impl FnMut(usize, Report),
+    ) -> Result<(), JournalError> {
         let run = self.number_of(run)?;
-        let rows: Vec<(usize, Outcome)> = self.with(|connection| {
+        self.with(|connection| {
             let mut query = connection.prepare_cached(
                 "SELECT host, outcome FROM steps \
                  WHERE run=? AND name=? AND outcome IS NOT NULL AND host>=0 ORDER BY host, place",
             )?;
-            let rows = query.query_map(params![run, name], |row| {
-                Ok((count(row.get(0)?), from_json(row, 1)?))
-            })?;
-            rows.collect()
-        })?;
-        Ok(rows
-            .into_iter()
-            .filter_map(|(host, outcome)| match outcome {
-                Outcome::Answered { report, .. } => Some((host, report)),
-                _ => None,
-            })
-            .collect())
+            let mut rows = query.query(params![run, name])?;
+            while let Some(row) = rows.next()? {
+                if let Outcome::Answered { report, .. } = from_json(row, 1)? {
+                    see(count(row.get(0)?), report);
+                }
+            }
+            Ok(())
+        })
     }
 
     /// What a host said in a run.
@@ -292,22 +313,27 @@ impl Journal {
         Ok(Some(Stop { why, evidence }))
     }
 
-    /// All answers of a run in the order in which they came.
-    pub(crate) fn told(&self, run: i64) -> Result<Vec<Told>, JournalError> {
+    /// Tells all answers of a run in the order in which they came, one after the other, until somebody has
+    /// heard enough: together they are large.
+    pub(crate) fn told<E>(
+        &self,
+        run: i64,
+        mut hear: impl FnMut(Told) -> Result<(), E>,
+    ) -> Result<Result<(), E>, JournalError> {
         self.with(|connection| {
             let mut query = connection.prepare_cached(
                 "SELECT host, tag, outcome FROM steps \
                  WHERE run=? AND place IS NOT NULL ORDER BY place",
             )?;
-            let rows = query.query_map([run], |row| {
-                let host: i64 = row.get(0)?;
-                Ok(Told {
-                    host: usize::try_from(host).ok(),
-                    tag: row.get(1)?,
-                    outcome: from_json(row, 2)?,
-                })
-            })?;
-            rows.collect()
+            let mut rows = query.query([run])?;
+            while let Some(row) = rows.next()? {
+                let host = usize::try_from(row.get::<_, i64>(0)?).ok();
+                let told = Told { host, tag: row.get(1)?, outcome: from_json(row, 2)? };
+                if let Err(enough) = hear(told) {
+                    return Ok(Err(enough));
+                }
+            }
+            Ok(Ok(()))
         })
     }
 

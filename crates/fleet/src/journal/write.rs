@@ -17,6 +17,8 @@ pub(crate) struct Batch {
     pub(crate) states: Vec<StateRow>,
     pub(crate) events: Vec<Event>,
     pub(crate) lines: Vec<Said>,
+    /// Somebody said go on, at this place among the answers.
+    pub(crate) goes_on: Option<u64>,
     /// The run is over.
     pub(crate) outcome: Option<String>,
 }
@@ -66,6 +68,7 @@ impl Batch {
             && self.intents.is_empty()
             && self.states.is_empty()
             && self.events.iter().all(|event| event.number.is_none())
+            && self.goes_on.is_none()
             && self.outcome.is_none()
     }
 }
@@ -78,9 +81,7 @@ impl Journal {
         who: &str,
         now: Timestamp,
     ) -> Result<i64, JournalError> {
-        let mut written = spec.clone();
-        written.supply_keys(|wanted| wanted.role_keys.clear());
-        let text = json(&written, "the run")?;
+        let text = json(&spec.without_keys(), "the run")?;
         let pending = json(&HostState::Pending, "a state")?;
         self.in_transaction(|connection| {
             connection.execute(
@@ -173,6 +174,13 @@ impl Journal {
                 let (host, place) = (number(row.host), signed(row.number));
                 line.execute(params![run, host, &*row.tag, place, now, row.text])?;
             }
+            if let Some(place) = batch.goes_on.map(signed) {
+                connection.execute(
+                    "INSERT INTO steps(run, host, tag, name, intended, answered, place, outcome) \
+                     VALUES (?, -1, ?, 'go on', ?, ?, ?, '\"silent\"')",
+                    params![run, format!("go-on-{place}"), now, now, place],
+                )?;
+            }
             if let Some(outcome) = &batch.outcome {
                 connection.execute(
                     "UPDATE runs SET ended=?, outcome=? WHERE run=?",
@@ -183,24 +191,6 @@ impl Journal {
         })?;
         self.commits += 1;
         if is_time == Some(Moment::After) { Err(JournalError::Broken) } else { Ok(()) }
-    }
-
-    /// Writes down that somebody said go on.
-    pub(crate) fn go_on(
-        &mut self,
-        run: i64,
-        place: u64,
-        now: Timestamp,
-    ) -> Result<(), JournalError> {
-        let (now, tag) = (now.as_millisecond(), format!("go-on-{place}"));
-        self.in_transaction(|connection| {
-            connection.execute(
-                "INSERT INTO steps(run, host, tag, name, intended, answered, place, outcome) \
-                 VALUES (?, -1, ?, 'go on', ?, ?, ?, '\"silent\"')",
-                params![run, tag, now, now, signed(place)],
-            )
-        })?;
-        Ok(())
     }
 
     /// Ends a run that nobody will resume.

@@ -139,6 +139,7 @@ impl Run {
         let (mut decided, mut gathered) = (Decided::default(), Gathered::default());
         let first = std::mem::take(&mut self.effects);
         self.decide(first, &flow, &mut decided);
+        decided.batch.goes_on = self.goes_on.take();
         loop {
             let Decided { mut batch, launches } = std::mem::take(&mut decided);
             if self.machine.is_ended() {
@@ -159,6 +160,7 @@ impl Run {
             if let Some(end) = self.end(&flow) {
                 gathered.write(&mut self, &flow)?;
                 let counts = self.machine.counts();
+                flow.close().await;
                 return Ok(Finished { end, counts, journal: self.journal });
             }
             let (joined, messages) = flow.wait(gathered.due()).await;
@@ -345,6 +347,13 @@ impl<T: Transport> Flow<T> {
             messages.push(message);
         }
         (joined, messages)
+    }
+
+    /// Lets go of all hosts. Whoever ends the runtime next would keep them from ending what was aborted.
+    async fn close(mut self) {
+        self.tasks.shutdown().await;
+        self.sessions.clear();
+        self.transport.settle().await;
     }
 
     fn controlled(&mut self) {

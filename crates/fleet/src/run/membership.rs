@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use host::wire::{Action, Status};
+use package::Sha256;
 use package::id::RoleName;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,9 @@ pub struct Membership {
     /// It has nothing yet, so nobody asks it how the cluster is.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_absent: bool,
+    /// It is left alone, and has what the others shall have.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_wanted: bool,
     /// It is lost: only the others are told, and it is not reached for.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_gone: bool,
@@ -75,6 +79,11 @@ impl RunSpec {
         let is_uninstall = self.operation == Operation::Uninstall;
         let is_live =
             |target: &Target| known.get(&target.host.name).map(|status| status.live.is_some());
+        let wanted: BTreeSet<Sha256> = self.wanted.iter().map(|wanted| wanted.bundle).collect();
+        let has_wanted = |target: &Target| {
+            let status = known.get(&target.host.name).filter(|status| status.live.is_some());
+            status.and_then(|status| status.bundle).is_some_and(|has| wanted.contains(&has))
+        };
         let stays = |target: &Target| {
             is_live(target) == Some(true) && (!is_uninstall || target.group == Group::Witness)
         };
@@ -111,7 +120,8 @@ impl RunSpec {
             }
             let regrets = if actions.is_empty() { Vec::new() } else { undone };
             let is_absent = !changes && is_live(target) == Some(false);
-            Membership { actions, regrets, is_absent, is_gone }
+            let has_wanted = !changes && has_wanted(target);
+            Membership { actions, regrets, is_absent, has_wanted, is_gone }
         };
         let found: Vec<Membership> = self.hosts.iter().map(membership).collect();
         for (target, membership) in self.hosts.iter_mut().zip(found) {

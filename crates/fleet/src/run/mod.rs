@@ -17,7 +17,6 @@ mod wave;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use host::wire::Wanted;
 use jiff::Timestamp;
 
 pub use drive::{Control, End, Finished};
@@ -27,11 +26,11 @@ pub use membership::{Acting, Membership};
 use spec::UNDO;
 pub(crate) use spec::changes_host;
 pub use spec::{
-    Back, Change, FORMAT, Group, Limits, Operation, PauseAfter, Phase, RunId, RunIdError, RunSpec,
-    Size, SpecError, Target, Task, Waves, Way, Work, request_name,
+    Back, Change, FORMAT, Group, Limits, Operation, Patience, PauseAfter, Phase, RunId, RunIdError,
+    RunSpec, Size, SpecError, Target, Task, Waves, Way, Work, request_name,
 };
 pub use state::{HostState, Trouble};
-pub use wave::{Fact, Gate, Wave, WaveKind, partition, preview};
+pub use wave::{Fact, Gate, Wave, WaveKind, partition};
 
 use crate::event::{Event, What};
 use crate::journal::{Journal, JournalError};
@@ -51,6 +50,8 @@ pub struct Run {
     place: u64,
     /// The number of the last event.
     event: u64,
+    /// Somebody says go on, which has this place among the answers and is not written down yet.
+    goes_on: Option<u64>,
     now: Timestamp,
 }
 
@@ -85,24 +86,30 @@ impl Run {
         now: Timestamp,
     ) -> Result<Self, RunError> {
         spec.check()?;
+        // Whoever made it: from here on this program decides.
+        let spec = RunSpec { format: FORMAT, ..spec };
         journal.lock()?;
-        if let Some(open) = journal.runs()?.into_iter().find(|run| run.ended.is_none()) {
-            return Err(RunError::Unfinished(open.id));
+        for open in journal.runs()?.into_iter().filter(|run| run.ended.is_none()) {
+            // Nobody needs the rest of what only looked at hosts.
+            if journal.spec(&open.id)?.has_waves() {
+                return Err(RunError::Unfinished(open.id));
+            }
+            Self::abandon(&mut journal, &open.id, now)?;
         }
         let number = journal.begin(&spec, who, now)?;
         let mut machine = Machine::new(Arc::new(spec));
         let mut effects = Vec::new();
         machine.start(&mut effects);
         let heard = HashSet::new();
-        Ok(Self { journal, number, machine, effects, heard, place: 0, event: 0, now })
+        let (place, event, goes_on) = (0, 0, None);
+        Ok(Self { journal, number, machine, effects, heard, place, event, goes_on, now })
     }
 
-    /// Takes up a run that was interrupted, or goes on with one that is paused. `keys` puts the keys of
-    /// roles back, which are written nowhere.
+    /// Takes up a run that was interrupted, or goes on with one that is paused.
     pub fn resume(
         mut journal: Journal,
         run: &RunId,
-        keys: impl FnMut(&mut Wanted),
+        patience: Patience,
         now: Timestamp,
     ) -> Result<Self, RunError> {
         journal.lock()?;
@@ -116,7 +123,7 @@ impl Run {
             return Err(RunError::Format(run.clone()));
         }
         spec.check()?;
-        spec.supply_keys(keys);
+        patience.limit(&mut spec.limits);
 
         let mut machine = Machine::new(Arc::new(spec));
         let mut effects = Vec::new();
@@ -127,7 +134,7 @@ impl Run {
         let mut open = Open::default();
         let mut place = 0;
         open.note(effects);
-        for told in journal.told(number)? {
+        journal.told(number, |told| {
             let mut effects = Vec::new();
             place += 1;
             match told.host {
@@ -140,7 +147,8 @@ impl Run {
                 }
             }
             open.note(effects);
-        }
+            Ok(())
+        })??;
         let heard: HashSet<(usize, String)> = journal.open_intents(number)?.into_iter().collect();
         if let Some((host, tag)) = heard.iter().find(|key| !open.todos.contains_key(*key)).cloned()
         {
@@ -152,12 +160,12 @@ impl Run {
         let mut todos: Vec<(u64, Todo)> = open.todos.into_values().collect();
         todos.sort_by_key(|(order, _)| *order);
         effects.extend(todos.into_iter().map(|(_, todo)| Effect::Do(todo)));
-        if machine.is_paused() {
-            place += 1;
-            journal.go_on(number, place, now)?;
+        let goes_on = machine.is_paused().then_some(place + 1);
+        if let Some(next) = goes_on {
+            place = next;
             machine.go_on(&mut effects);
         }
-        Ok(Self { journal, number, machine, effects, heard, place, event, now })
+        Ok(Self { journal, number, machine, effects, heard, place, event, goes_on, now })
     }
 
     /// Says that nobody will resume a run.
@@ -222,14 +230,13 @@ impl RunSpec {
         spec.limits = before.limits.clone();
         spec.budget = before.budget;
         spec.way = before.way.clone();
-        let planned: HashMap<usize, Option<u64>> = journal
-            .reports(run, "plan")?
-            .into_iter()
-            .filter_map(|(host, report)| match report {
-                host::wire::Report::Plan(plan) => Some((host, plan.from)),
-                _ => None,
-            })
-            .collect();
+        spec.undoes = Some(run.clone());
+        let mut planned: HashMap<usize, Option<u64>> = HashMap::new();
+        journal.each_report(run, "plan", |host, report| {
+            if let host::wire::Report::Plan(plan) = report {
+                planned.insert(host, plan.from);
+            }
+        })?;
         let from_plan = |host: usize| {
             let generation = planned.get(&host).copied().flatten()?;
             Some(Back { generation, expected: None })
@@ -239,10 +246,11 @@ impl RunSpec {
                 HostState::Done | HostState::Switched => {
                     row.before.map(|generation| Back { generation, expected: row.live })
                 }
-                // It did not go back when its wave did.
-                HostState::Failed(_) if row.live != row.before => {
-                    row.before.map(|generation| Back { generation, expected: row.live })
-                }
+                // It did not go back when its wave did; what it had done nobody may have heard.
+                HostState::Failed(why) if why.during == UNDO => row
+                    .before
+                    .map(|generation| Back { generation, expected: row.live })
+                    .or_else(|| from_plan(row.host)),
                 HostState::InDoubt(_) => from_plan(row.host),
                 // It was told, and the run was given up before it answered.
                 _ if row.doing.as_deref() == Some(Change::Install.name()) => from_plan(row.host),

@@ -15,7 +15,7 @@ use crate::across::Across;
 use crate::inventory::Host;
 
 /// The meaning of a [`RunSpec`], and of the decisions that follow from one.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// The phase in which hosts get what they shall have.
 const STAGE: &str = "stage";
@@ -50,6 +50,9 @@ pub struct RunSpec {
     /// How hosts are reached, also by who resumes it.
     #[serde(default)]
     pub way: Way,
+    /// The run that it undoes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undoes: Option<RunId>,
 }
 
 /// How hosts are reached, and get what they shall have.
@@ -61,6 +64,9 @@ pub struct Way {
     /// They are folders below this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub folders: Option<Utf8PathBuf>,
+    /// Their keys are written down here, and not where SSH has them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub known_hosts: Option<Utf8PathBuf>,
 }
 
 /// The name of a run: small letters, digits, `-`.
@@ -87,7 +93,6 @@ pub enum Operation {
     Status,
     Audit,
     Uninstall,
-    Act,
 }
 
 /// One host of a run.
@@ -149,6 +154,9 @@ pub struct Phase {
     /// Any failure stops the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub strict: bool,
+    /// For hosts for which nothing changes, and for no others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub of_unchanged: bool,
 }
 
 /// What is done in a phase.
@@ -191,6 +199,7 @@ pub enum Task {
 
 /// How what is live changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(clippy::struct_excessive_bools, reason = "each is decided by itself")]
 pub struct Waves {
     /// To what.
     pub change: Change,
@@ -199,6 +208,9 @@ pub struct Waves {
     pub masters_last: bool,
     /// Whether masters are asked how the cluster is, before and after.
     pub gates: bool,
+    /// The cluster may be ill before: then masters change all the same, and it must be well after the last.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub heals: bool,
     /// Whether a wave that fails is undone.
     pub undo: bool,
     /// How many agents go first, if none of them [is one](Target::canary).
@@ -281,6 +293,28 @@ pub struct Limits {
     pub gate_every: u64,
     /// Lines of a step that are kept, from its start and again from its end.
     pub lines: usize,
+}
+
+/// How long a host may take, if somebody says so. No decision follows from it, so who resumes a run can say
+/// something else than who began it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Patience {
+    /// Until a host lets us in, in seconds.
+    pub connect: Option<u64>,
+    /// Until a step is done, in seconds.
+    pub step: Option<u64>,
+}
+
+impl Patience {
+    /// Makes limits what was said.
+    pub fn limit(self, limits: &mut Limits) {
+        if let Some(seconds) = self.connect {
+            limits.connect = seconds.max(1);
+        }
+        if let Some(seconds) = self.step {
+            (limits.look, limits.stage, limits.switch) = (seconds, seconds, seconds);
+        }
+    }
 }
 
 impl Default for Limits {
@@ -373,7 +407,6 @@ impl fmt::Display for Operation {
             Self::Status => "status",
             Self::Audit => "audit",
             Self::Uninstall => "uninstall",
-            Self::Act => "act",
         })
     }
 }
@@ -420,7 +453,6 @@ pub fn request_name(request: &Request) -> &'static str {
         Request::Reach { .. } => "reach",
         Request::Listen { .. } => "listen",
         Request::Unlisten { .. } => "unlisten",
-        Request::History => "history",
         Request::Forget { .. } => "forget",
         Request::Unknown => "unknown",
     }
@@ -452,11 +484,13 @@ impl RunSpec {
             limits: Limits::default(),
             budget: Size::Count(0),
             way: Way::default(),
+            undoes: None,
         }
     }
 
     /// The phases of a deployment or an upgrade: all is known before anything moves, and everything is
-    /// staged before anything switches.
+    /// staged before anything switches. A deployment ends with the checks of hosts that had everything before:
+    /// what failed its first checks is live, and must not be taken for well by who deploys again.
     #[must_use]
     pub fn installing(mut self, push: bool, waves: Waves) -> Self {
         let stage = if push { vec![Task::Push, Task::Stage] } else { vec![Task::Stage] };
@@ -464,8 +498,12 @@ impl RunSpec {
             Phase::new("plan", Work::Each(vec![Task::Plan])),
             Phase::new(STAGE, Work::Each(stage)),
             Phase::new("switch", Work::Waves(waves)),
-            Phase::leave(),
         ];
+        let skips_checks = self.wanted.iter().any(|wanted| wanted.skip_checks);
+        if self.operation == Operation::Deploy && !skips_checks {
+            self.phases.push(Phase::check());
+        }
+        self.phases.push(Phase::leave());
         self
     }
 
@@ -478,11 +516,13 @@ impl RunSpec {
         self
     }
 
-    /// The phases of a rollback of hosts that have a [`Target::back`].
+    /// The phases of a rollback of hosts that have a [`Target::back`]. Those that cannot be reached are not
+    /// waited for: found out in its wave, a single one would be the end of it.
     #[must_use]
     pub fn going_back(mut self, waves: Waves) -> Self {
         let waves = Waves { change: Change::Rollback, undo: false, ..waves };
-        self.phases = vec![Phase::new("rollback", Work::Waves(waves)), Phase::leave()];
+        self.phases =
+            vec![Phase::look(), Phase::new("rollback", Work::Waves(waves)), Phase::leave()];
         self
     }
 
@@ -495,13 +535,13 @@ impl RunSpec {
             change: Change::Uninstall { purge },
             masters_last: true,
             gates: leaves_others,
+            heals: false,
             undo: false,
             canaries: Size::Count(0),
             batch: Size::Percent(100),
             pause_after: Vec::new(),
         };
-        let look = Phase::new("look", Work::Each(vec![Task::Request(Request::Status)]));
-        self.phases = if leaves_others { vec![look] } else { Vec::new() };
+        self.phases = if leaves_others { vec![Phase::look()] } else { Vec::new() };
         self.phases.extend([Phase::new("uninstall", Work::Waves(waves)), Phase::leave()]);
         self
     }
@@ -553,6 +593,24 @@ impl RunSpec {
         }
     }
 
+    /// A run that only looks at some of the hosts, reached in the same way; what it asks is still to be said.
+    #[must_use]
+    pub fn looking_at(&self, id: RunId, hosts: Vec<Target>) -> Self {
+        let mut look = Self::new(id, self.cluster.clone(), Operation::Status);
+        let bare = |target: Target| Target {
+            // A witness takes no part in a run; here it does, as any other.
+            group: if target.group == Group::Witness { Group::Master } else { target.group },
+            wanted: None,
+            back: None,
+            planned: None,
+            membership: Membership::default(),
+            ..target
+        };
+        look.hosts = hosts.into_iter().map(bare).collect();
+        (look.limits, look.way) = (self.limits.clone(), self.way.clone());
+        look
+    }
+
     /// Whether what is live changes.
     pub fn has_waves(&self) -> bool {
         self.phases.iter().any(|phase| matches!(phase.work, Work::Waves(_)))
@@ -569,9 +627,11 @@ impl RunSpec {
         StepId::try_from(text).expect("ids of runs and tags are short and of the right letters")
     }
 
-    /// Puts the keys of roles back, which are written nowhere.
-    pub fn supply_keys(&mut self, mut keys: impl FnMut(&mut Wanted)) {
-        self.wanted.iter_mut().for_each(&mut keys);
+    /// The same without the keys of roles, which are written nowhere.
+    pub(crate) fn without_keys(&self) -> Self {
+        let mut spec = self.clone();
+        spec.wanted.iter_mut().for_each(|wanted| wanted.role_keys.clear());
+        spec
     }
 }
 
@@ -660,6 +720,7 @@ impl Waves {
             change: Change::Install,
             masters_last: false,
             gates: true,
+            heals: false,
             undo: true,
             canaries: Size::Count(1),
             batch: Size::Percent(10),
@@ -671,12 +732,22 @@ impl Waves {
 impl Phase {
     /// A phase that ends with the run.
     pub fn new(name: impl Into<String>, work: Work) -> Self {
-        Self { name: name.into(), work, always: false, strict: false }
+        Self { name: name.into(), work, always: false, strict: false, of_unchanged: false }
+    }
+
+    /// Whoever can be reached says what is there.
+    fn look() -> Self {
+        Self::new("look", Work::Each(vec![Task::Request(Request::Status)]))
+    }
+
+    /// Hosts for which nothing changes run the checks of what is live. Upgrades do so when they plan.
+    fn check() -> Self {
+        let check = Task::Request(Request::Check { cluster: false });
+        Self { of_unchanged: true, ..Self::new("check", Work::Each(vec![check])) }
     }
 
     /// The last one: what was left on hosts for the steps is removed.
     pub fn leave() -> Self {
-        let work = Work::Each(vec![Task::Leave]);
-        Self { name: "leave".to_owned(), work, always: true, strict: false }
+        Self { always: true, ..Self::new("leave", Work::Each(vec![Task::Leave])) }
     }
 }

@@ -25,7 +25,7 @@ pub enum HostState {
     Switched,
     /// It switched and stays so.
     Done,
-    /// It has what it shall have, and had it before.
+    /// It has what it shall have, and had it before; it may still be asked whether it is well.
     Unchanged,
     /// It is going back.
     Undoing,
@@ -35,7 +35,8 @@ pub enum HostState {
     Failed(Trouble),
     /// Nobody reached it; it is as it was.
     Unreachable(Trouble),
-    /// It was told to switch, or to go back, and nothing was heard of it since.
+    /// It was told to switch, or to go back, and nothing was heard of it since, or it failed with something
+    /// else live than before.
     InDoubt(Trouble),
     /// It is left alone: the run ended before it was its turn, or it has something else already, which a
     /// deployment does not touch.
@@ -112,7 +113,10 @@ impl HostState {
     pub(crate) fn after(&self, happened: Happening) -> Result<Self, Box<Impossible>> {
         use Happening as H;
         Ok(match (self, happened) {
-            (Self::Pending | Self::Answered | Self::Staged, H::Told(Told::Answer)) => Self::Asking,
+            (
+                Self::Pending | Self::Answered | Self::Staged | Self::Unchanged,
+                H::Told(Told::Answer),
+            ) => Self::Asking,
             (Self::Pending | Self::Answered | Self::Staged, H::Told(Told::Stage)) => Self::Staging,
             (Self::Pending | Self::Answered | Self::Staged, H::Told(Told::Switch)) => {
                 Self::Switching
@@ -189,7 +193,7 @@ impl Trouble {
         Self {
             during: during.to_owned(),
             kind: if failed.kind.is_empty() {
-                FaultKind::Step.to_string()
+                FaultKind::Step.name().to_owned()
             } else {
                 failed.kind.clone()
             },
@@ -204,7 +208,7 @@ impl Trouble {
     pub(crate) fn fault(during: &str, fault: &Fault) -> Self {
         Self {
             during: during.to_owned(),
-            kind: fault.kind.to_string(),
+            kind: fault.kind.name().to_owned(),
             causes: fault.causes.clone(),
             remedy: fault.remedy.clone(),
             findings: Vec::new(),
@@ -243,7 +247,10 @@ impl Trouble {
 mod tests {
     use proptest::prelude::*;
 
+    use host::wire::Failed;
+
     use super::{Happening, HostState, Told, Trouble};
+    use crate::fault::{Fault, FaultKind};
 
     fn trouble() -> Trouble {
         Trouble::because("test", "test", "test")
@@ -261,6 +268,7 @@ mod tests {
             Just(Happening::Vanished(trouble())),
             Just(Happening::Barred(trouble())),
             Just(Happening::Continues),
+            Just(Happening::Spared),
             Just(Happening::Confirmed),
             Just(Happening::Over),
         ]
@@ -285,15 +293,15 @@ mod tests {
                         | HostState::Undoing
                 );
                 prop_assert!(!(is_told && is_working), "{state:?} is told {happened:?}");
-                let is_end = matches!(
-                    state,
+                let is_end = match state {
+                    HostState::Unchanged => happened != Happening::Told(Told::Answer),
                     HostState::Done
-                        | HostState::Unchanged
-                        | HostState::RolledBack
-                        | HostState::Failed(_)
-                        | HostState::Unreachable(_)
-                        | HostState::Skipped
-                );
+                    | HostState::RolledBack
+                    | HostState::Failed(_)
+                    | HostState::Unreachable(_)
+                    | HostState::Skipped => true,
+                    _ => false,
+                };
                 prop_assert!(!is_end, "{state:?} became {next:?}");
                 was_told_to_switch |= matches!(happened, Happening::Told(Told::Switch));
                 let needs_switch = matches!(
@@ -311,6 +319,16 @@ mod tests {
                 state = next;
             }
         }
+    }
+
+    #[test]
+    fn the_same_trouble_has_the_same_kind_whoever_tells_it() {
+        let said = Failed { kind: "no_space".to_owned(), ..Failed::default() };
+        let fault = Fault::new(FaultKind::NoSpace, "full");
+        assert_eq!(Trouble::said("stage", &said).kind, Trouble::fault("push", &fault).kind);
+        let said = Failed { kind: "timed_out".to_owned(), ..Failed::default() };
+        let fault = Fault::new(FaultKind::TimedOut, "late");
+        assert_eq!(Trouble::said("stage", &said).kind, Trouble::fault("push", &fault).kind);
     }
 
     /// An action that nobody heard the end of can be in doubt, too, and be undone.

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::spec::{Change, Group, PauseAfter, RunSpec, Target, Waves, Work};
+use super::spec::{Change, Group, PauseAfter, Target, Waves};
 
 /// Hosts that change together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wave {
     /// Who is in it.
     pub kind: WaveKind,
-    /// Their places in [`RunSpec::hosts`].
+    /// Their places in [`RunSpec::hosts`](super::RunSpec::hosts).
     pub hosts: Vec<usize>,
     /// What must hold before.
     pub before: Option<Gate>,
@@ -22,7 +22,8 @@ pub struct Wave {
     pub tolerates: Option<usize>,
     /// Whether somebody must say go on before the next one.
     pub pause: bool,
-    /// Fewer masters are there than a quorum of all needs: there may be no cluster yet.
+    /// Fewer masters are there than a quorum of all needs, and all have what is installed: there may be no
+    /// cluster yet.
     pub is_forming: bool,
     /// The same with those of the wave.
     pub is_forming_still: bool,
@@ -58,20 +59,8 @@ pub struct Fact {
     pub takes_part: bool,
     /// Whether it counts for the quorum already. One that nobody reached may.
     pub member: bool,
-}
-
-/// The waves of a run in which every host takes part, of a cluster that is there or is not.
-pub fn preview(spec: &RunSpec, is_first: bool) -> Vec<Wave> {
-    let fact = |target: &Target| Fact {
-        takes_part: target.group != Group::Witness,
-        member: !is_first && target.group != Group::Agent,
-    };
-    let facts: Vec<Fact> = spec.hosts.iter().map(fact).collect();
-    let waves = spec.phases.iter().find_map(|phase| match &phase.work {
-        Work::Waves(waves) => Some(waves),
-        _ => None,
-    });
-    waves.map(|waves| partition(&spec.hosts, waves, &facts)).unwrap_or_default()
+    /// Whether it is known to have what hosts shall have. Masters of a cluster that grows have something else.
+    pub has_wanted: bool,
 }
 
 /// Puts hosts into waves, each that takes part into one.
@@ -87,6 +76,8 @@ pub fn partition(hosts: &[Target], waves: &Waves, facts: &[Fact]) -> Vec<Wave> {
     let agents = of(&|group| group == Group::Agent, &|fact| fact.takes_part);
     let quorate = hosts.iter().filter(|target| target.group != Group::Agent).count();
 
+    // A first deployment that ended halfway, rather than a cluster that must be told who comes.
+    let may_form = members.iter().all(|member| facts[*member].has_wanted);
     let mut live: BTreeSet<usize> = members.into_iter().collect();
     let is_first = live.is_empty();
     // Too few of the masters make no cluster that anybody could ask for.
@@ -110,9 +101,9 @@ pub fn partition(hosts: &[Target], waves: &Waves, facts: &[Fact]) -> Vec<Wave> {
         }
         () => {
             let one = |master| {
-                let is_forming = live.len() < quorum(quorate);
+                let is_forming = may_form && live.len() < quorum(quorate);
                 let wave = one_master(master, &mut live);
-                let is_forming_still = live.len() < quorum(quorate);
+                let is_forming_still = may_form && live.len() < quorum(quorate);
                 let wave = Wave { is_forming, is_forming_still, ..wave };
                 if waves.gates { wave } else { Wave { before: None, after: None, ..wave } }
             };
@@ -131,16 +122,17 @@ pub fn partition(hosts: &[Target], waves: &Waves, facts: &[Fact]) -> Vec<Wave> {
     } else {
         by_batch(hosts, waves, agents, gate.as_ref())
     };
-    if done.is_empty()
-        && let Some(first) = others.first_mut()
-    {
-        first.before = first.after.clone().filter(|_| !is_first);
-    }
     if waves.masters_last {
         others.append(&mut done);
         done = others;
     } else {
         done.append(&mut others);
+    }
+    // Masters have gates of their own before them.
+    if let Some(first) =
+        done.first_mut().filter(|first| first.kind != WaveKind::Masters && !is_first)
+    {
+        first.before = first.after.clone();
     }
     pauses(&mut done, &waves.pause_after);
     done
@@ -273,6 +265,10 @@ mod tests {
         }
     }
 
+    fn fact(takes_part: bool, member: bool) -> Fact {
+        Fact { takes_part, member, has_wanted: false }
+    }
+
     fn size() -> impl Strategy<Value = Size> {
         prop_oneof![(0_usize..50).prop_map(Size::Count), (0_u8..=100).prop_map(Size::Percent),]
     }
@@ -288,7 +284,7 @@ mod tests {
             let made = |(place, (group, part, member, canary))| {
                 let takes_part = part && group != Group::Witness;
                 let member = member && group != Group::Agent;
-                (target(place, group, canary), Fact { takes_part, member })
+                (target(place, group, canary), Fact { takes_part, member, has_wanted: false })
             };
             all.into_iter().enumerate().map(made).collect()
         })
@@ -361,7 +357,7 @@ mod tests {
     #[test]
     fn of_five_masters_three_others_must_be_well() {
         let targets: Vec<Target> = (0..5).map(|at| target(at, Group::Master, false)).collect();
-        let facts = vec![Fact { takes_part: true, member: true }; 5];
+        let facts = vec![fact(true, true); 5];
         let made = partition(&targets, &Waves::careful(), &facts);
         assert_eq!(made.len(), 5);
         let before = made[2].before.as_ref().unwrap();
@@ -373,12 +369,24 @@ mod tests {
     #[test]
     fn a_master_that_is_new_is_not_asked_before_it_is_there() {
         let targets: Vec<Target> = (0..3).map(|at| target(at, Group::Master, false)).collect();
-        let new = Fact { takes_part: true, member: false };
-        let facts = [Fact { takes_part: false, member: true }, new, new];
+        let facts = [fact(false, true), fact(true, false), fact(true, false)];
         let made = partition(&targets, &Waves::careful(), &facts);
         let before: Vec<_> = made.iter().map(|wave| wave.before.clone().unwrap()).collect();
         assert_eq!((before[0].asked.as_slice(), before[0].need), (&[0][..], 1));
         assert_eq!((before[1].asked.as_slice(), before[1].need), (&[0, 1][..], 2));
+    }
+
+    #[test]
+    fn few_masters_are_no_cluster_yet_only_if_they_have_what_is_installed() {
+        let targets: Vec<Target> = (0..3).map(|at| target(at, Group::Master, false)).collect();
+        let forming = |has_wanted: bool| -> Vec<(bool, bool)> {
+            let first = Fact { has_wanted, ..fact(false, true) };
+            let facts = [first, fact(true, false), fact(true, false)];
+            let made = partition(&targets, &Waves::careful(), &facts);
+            made.iter().map(|wave| (wave.is_forming, wave.is_forming_still)).collect()
+        };
+        assert_eq!(forming(true), [(true, false), (false, false)]);
+        assert_eq!(forming(false), [(false, false); 2], "it grows from one master");
     }
 
     #[test]
@@ -387,7 +395,7 @@ mod tests {
         targets[3].group = Group::Master;
         targets[4].group = Group::Master;
         targets[4].membership.is_gone = true;
-        let facts: Vec<Fact> = (0..5).map(|at| Fact { takes_part: at > 2, member: true }).collect();
+        let facts: Vec<Fact> = (0..5).map(|at| fact(at > 2, true)).collect();
         let change = Change::Uninstall { purge: false };
         let waves = Waves { change, masters_last: true, ..Waves::careful() };
         let made = partition(&targets, &waves, &facts);
@@ -402,10 +410,25 @@ mod tests {
     }
 
     #[test]
+    fn agents_that_leave_before_masters_leave_a_cluster_that_is_well() {
+        let mut targets: Vec<Target> = (0..3).map(|at| target(at, Group::Witness, false)).collect();
+        targets[2].group = Group::Master;
+        targets.extend((3..5).map(|at| target(at, Group::Agent, false)));
+        let facts: Vec<Fact> = (0..5).map(|at| fact(at > 1, at < 3)).collect();
+        let change = Change::Uninstall { purge: false };
+        let waves = Waves { change, masters_last: true, ..Waves::careful() };
+        let made = partition(&targets, &waves, &facts);
+        assert_eq!(made[0].kind, WaveKind::Canaries);
+        let before = made[0].before.as_ref().unwrap();
+        assert_eq!((before.asked.as_slice(), before.need), (&[0, 1][..], 2));
+        assert_eq!(made[1].before, None, "it is asked after each wave");
+    }
+
+    #[test]
     fn a_pause_comes_after_what_it_is_said_to_come_after_and_never_last() {
         let mut targets: Vec<Target> = (0..2).map(|at| target(at, Group::Master, false)).collect();
         targets.extend((2..8).map(|at| target(at, Group::Agent, at == 5)));
-        let facts: Vec<Fact> = (0..8).map(|at| Fact { takes_part: true, member: at < 2 }).collect();
+        let facts: Vec<Fact> = (0..8).map(|at| fact(true, at < 2)).collect();
         let paused = |pause_after: Vec<PauseAfter>| -> Vec<usize> {
             let waves = Waves { batch: Size::Count(3), pause_after, ..Waves::careful() };
             let made = partition(&targets, &waves, &facts);

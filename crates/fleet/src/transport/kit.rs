@@ -90,6 +90,7 @@ impl Supply {
             allow_expired: false,
             disable_preflight: false,
             skip_checks: false,
+            planned: None,
         }
     }
 

@@ -28,6 +28,11 @@ pub trait Transport: Send + Sync + 'static {
     /// Connects to a host, once; a second try is the caller's decision. It ends by itself, after some time
     /// in which the host does not answer: what is waited for others or for a person does not count.
     fn connect(&self, host: &Host) -> impl Future<Output = Result<Self::Session, Fault>> + Send;
+
+    /// Waits, for some seconds at most, until hosts have ended what nobody waits for any more.
+    fn settle(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
 }
 
 /// A connection to one host. It is dropped to be closed.

@@ -29,4 +29,8 @@ impl Transport for OverSsh {
         let connection = self.ssh.connect(host).await?;
         Ok(Remote::new(connection, host.clone(), Arc::clone(&self.shared)))
     }
+
+    async fn settle(&self) {
+        self.ssh.settle().await;
+    }
 }

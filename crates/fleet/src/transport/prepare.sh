@@ -101,11 +101,29 @@ watch_it() {
     done
 }
 
+# A copy becomes the program: whoever wrote the file over a connection that is only half gone may have it open
+# still, and such a file cannot be run.
 accept() {
-    if [ "$(sha256_of "$part")" = "$sha256" ] && chmod 700 "$part" && mv "$part" "$place/monobloc"; then
+    [ "$(sha256_of "$part")" = "$sha256" ] || return 1
+    copy=$place/monobloc.new
+    rm -f "$copy"
+    if ! said=$(cp "$part" "$copy" 2>&1); then
+        rm -f "$copy"
+        if is_no_space; then
+            rm -f "$part"
+            rmdir "$place" 2>/dev/null
+            echo "full $place"
+            exit 0
+        fi
+        echo "$said" >&2
+        exit 1
+    fi
+    if [ "$(sha256_of "$copy")" = "$sha256" ] && chmod 700 "$copy" && mv "$copy" "$place/monobloc"; then
+        rm -f "$part"
         echo "program $place/monobloc"
         exit 0
     fi
+    rm -f "$copy"
 }
 
 umask 077
@@ -138,7 +156,8 @@ fi
 bytes_there=0
 [ ! -f "$part" ] || bytes_there=$(wc -c <"$part")
 room=$(df -kP "$place" 2>/dev/null | tail -n 1 | awk '{ print $4 }' 2>/dev/null)
-if [ "${room:-1000000000}" -lt $(((bytes - bytes_there) / 1000)) ]; then
+# The rest, and a copy.
+if [ "${room:-1000000000}" -lt $(((bytes - bytes_there + bytes) / 1000)) ]; then
     # Of no use without the rest.
     rm -f "$part"
     rmdir "$place" 2>/dev/null

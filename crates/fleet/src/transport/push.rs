@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use camino::Utf8PathBuf;
-use host::wire::{Report, Request};
+use host::wire::{Report, Request, Wanted};
 use package::bundle::{self, Bundle, LATEST, OperatingSystem, SIGNATURE};
 use package::{PackageId, Sha256};
 use tokio::io::{AsyncRead, ReadBuf};
@@ -131,7 +131,14 @@ async fn lacking<S: Shell>(
     remote: &mut Remote<S>,
     supply: &Supply,
 ) -> Result<BTreeSet<PackageId>, Fault> {
-    let order = order("push", Request::Plan(supply.wanted(&remote.host.roles)))?;
+    // It is asked what it lacks, not whether it may have it: that it decides when it plans and installs.
+    let wanted = Wanted {
+        allow_older: true,
+        allow_expired: true,
+        disable_preflight: true,
+        ..supply.wanted(&remote.host.roles)
+    };
+    let order = order("push", Request::Plan(wanted))?;
     let answer = remote.hand_over(&order, &mut super::Unheard).await?;
     match answer.report {
         Report::Plan(plan) => Ok(plan.fetched),
@@ -309,5 +316,78 @@ impl AsyncRead for Parts<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use host::wire::{Order, PlanSummary, Said, VERSION};
+    use package::distribution::Distribution;
+
+    use super::super::kit::{Kit, Program};
+    use super::super::remote::Shared;
+    use super::super::shell::{Exit, Heard};
+    use super::*;
+    use crate::inventory::Host;
+
+    /// A host that lacks a package, and keeps what it was asked.
+    #[derive(Default)]
+    struct Lacking(Vec<Order>);
+
+    impl Shell for Lacking {
+        async fn run(
+            &mut self,
+            command: Command<'_>,
+            heard: &mut dyn Heard,
+        ) -> Result<Exit, Fault> {
+            let Stdin::Bytes(order) = command.stdin else {
+                heard.stdout(b"program /opt/app/tool/monobloc\n");
+                return Ok(Exit::Status(0));
+            };
+            self.0.push(serde_json::from_slice(order).unwrap());
+            let fetched = ["app--1".parse().unwrap()].into();
+            let plan = PlanSummary { fetched, ..PlanSummary::default() };
+            let report = Box::new(Report::Plan(Box::new(plan)));
+            let said = Said::Report { version: VERSION, already: false, report };
+            heard.stdout(serde_json::to_string(&said).unwrap().as_bytes());
+            Ok(Exit::Status(0))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_host_says_what_it_lacks_of_a_bundle_that_it_would_refuse() {
+        let distribution = Distribution::named("app", "1");
+        let supply = Supply {
+            serve: "/nowhere".into(),
+            id: Sha256::of(b"bundle"),
+            bundle: Bundle::new(distribution.clone(), "configuration".into()),
+            url: None,
+            public_key: String::new(),
+            role_keys: BTreeMap::new(),
+        };
+        let (sha256, served) = (Sha256::of(b"program"), "monobloc".to_owned());
+        let program = Program { path: "/nowhere".into(), sha256, bytes: 7, served };
+        let shared = Shared::new(Kit { distribution, program, bundle: Some(supply.clone()) });
+        let host = Host {
+            name: "a1".into(),
+            address: "a1".into(),
+            port: None,
+            user: None,
+            key: None,
+            jump: None,
+            roles: BTreeSet::new(),
+            rack: None,
+            labels: BTreeMap::new(),
+        };
+        let mut remote = Remote::new(Lacking::default(), host, Arc::clone(&shared));
+        let lacks = lacking(&mut remote, &supply).await.unwrap();
+        assert_eq!(lacks, ["app--1".parse().unwrap()].into());
+        let Request::Plan(asked) = &remote.shell.0[0].request else {
+            panic!("{:?}", remote.shell.0)
+        };
+        assert!(asked.allow_older && asked.allow_expired && asked.disable_preflight);
     }
 }

@@ -15,7 +15,9 @@ use tokio::sync::OnceCell;
 use super::kit::{self, Kit};
 use super::packed::Packed;
 use super::push;
-use super::shell::{ByLine, Command, Exit, Heard, Kept, Limits, Shell, Stdin, Stream, quoted};
+use super::shell::{
+    ByLine, Command, Exit, Heard, Kept, Limits, Shell, Stdin, Stream, last_words, parts, quoted,
+};
 use super::{Answer, Listener, Session};
 use crate::fault::{Fault, FaultKind};
 use crate::inventory::Host;
@@ -33,6 +35,8 @@ const STEP_GRACE: Duration = Duration::from_secs(30);
 const SMALL_STEP_SECONDS: u64 = 120;
 /// What a host says that does not reach the bundle.
 const UNREACHABLE_BUNDLE: &str = "unreachable_bundle";
+/// The longest report that a host can give: it is one line.
+const REPORT_BYTES_MAX: usize = 4 << 20;
 /// How many of the last words of a program are kept for who asks why.
 const LAST_WORDS: usize = 5;
 
@@ -237,10 +241,12 @@ impl<S: Shell> Remote<S> {
             return Err(no_space_or(&exit, &kept.talk(), place));
         }
         let text = kept.text();
-        let path = text.lines().last().and_then(|line| line.strip_prefix("program "));
-        path.map(str::to_owned).ok_or_else(|| {
-            Fault::new(FaultKind::Lost, "the program was damaged on its way to the host")
-        })
+        let line = text.lines().last().unwrap_or_default();
+        match line.split_once(' ') {
+            Some(("program", path)) => Ok(path.to_owned()),
+            Some(("full", place)) => Err(no_space(place)),
+            _ => Err(Fault::new(FaultKind::Lost, "the program was damaged on its way to the host")),
+        }
     }
 
     /// Removes a part of the program for the rest of which there is no room: nobody comes back for it.
@@ -258,7 +264,9 @@ impl<S: Shell> Remote<S> {
             return Ok(());
         }
         let script = format!(
-            "{}{}\numask 077\nfind_place && cp {} \"$place/monobloc\" && echo \"$place/monobloc\"",
+            "{}{}\numask 077\nfind_place && rm -f \"$place/monobloc.new\" && \
+             cp {} \"$place/monobloc.new\" && mv \"$place/monobloc.new\" \"$place/monobloc\" && \
+             echo \"$place/monobloc\"",
             self.words(),
             functions(),
             quoted(tool.as_str()),
@@ -381,7 +389,8 @@ impl<S: Shell> Remote<S> {
         let whole = Duration::from_secs(order.limit_seconds).saturating_add(STEP_GRACE);
         let limits = Limits { idle: None, whole: Some(whole) };
         let mut told = Told { said, answer: None, last: Vec::new() };
-        let mut heard = ByLine::new(|stream, line: &str| told.hear(stream, line));
+        let mut heard = ByLine::new(|stream, line: &str| told.hear(stream, line))
+            .with_lines_up_to(REPORT_BYTES_MAX);
         let stdin = Stdin::Bytes(&text);
         let command = Command { stdin, as_root: true, limits, ..Command::new(script) };
         let exit = self.shell.run(command, &mut heard as &mut dyn Heard).await;
@@ -419,20 +428,20 @@ impl Told<'_> {
             Stream::Stderr => None,
         };
         match said {
-            Some(Said::Line { text }) => self.said.line(&text),
+            Some(Said::Line { text }) => parts(&text).for_each(|part| self.said.line(part)),
             Some(Said::Progress { done_bytes, total_bytes }) => {
                 self.said.progress(done_bytes, total_bytes);
             }
             Some(Said::Report { already, report, .. }) => {
                 self.answer = Some(Answer { report: *report, already });
             }
-            Some(Said::Ready | Said::Unknown) => {}
+            Some(Said::Unknown) => {}
             None => {
                 if self.last.len() == LAST_WORDS {
                     self.last.remove(0);
                 }
-                self.last.push(line.to_owned());
-                self.said.line(line);
+                self.last.push(last_words(line).to_owned());
+                parts(line).for_each(|part| self.said.line(part));
             }
         }
     }
@@ -473,13 +482,16 @@ pub(super) fn no_space(place: &str) -> Fault {
 }
 
 fn unexpected(exit: &Exit, talk: &str) -> Fault {
-    let said =
-        if talk.is_empty() { "and said nothing".to_owned() } else { format!("saying: {talk}") };
+    let said = match last_words(talk) {
+        "" => "and said nothing".to_owned(),
+        said => format!("saying: {said}"),
+    };
     Fault::new(FaultKind::Protocol, format!("what was run on the host ended with {exit}, {said}"))
         .remedy("log in there and look: `monobloc logs` has everything that it said")
 }
 
 fn not_understood(line: &str) -> Fault {
+    let line = last_words(line);
     Fault::new(FaultKind::Protocol, format!("the host answered `{line}`, which nobody understands"))
         .remedy("see that logging in there prints nothing and `sh` is a POSIX shell")
 }

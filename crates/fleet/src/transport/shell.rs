@@ -13,6 +13,8 @@ use crate::fault::{Fault, FaultKind};
 
 /// A line longer than this is told in parts.
 const LINE_BYTES_MAX: usize = 64 << 10;
+/// How much of what was said becomes a reason.
+const LAST_WORDS_BYTES: usize = 4 << 10;
 
 /// Runs commands on one host, one after the other.
 pub trait Shell: Send + 'static {
@@ -121,12 +123,19 @@ pub struct ByLine<F: FnMut(Stream, &str) + Send> {
     tell: F,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
+    stdout_max: usize,
 }
 
 impl<F: FnMut(Stream, &str) + Send> ByLine<F> {
     /// Tells them to `tell`.
     pub fn new(tell: F) -> Self {
-        Self { tell, stdout: Vec::new(), stderr: Vec::new() }
+        Self { tell, stdout: Vec::new(), stderr: Vec::new(), stdout_max: LINE_BYTES_MAX }
+    }
+
+    /// The same for output in lines of at most so many bytes, which are told whole: programs write it.
+    #[must_use]
+    pub fn with_lines_up_to(self, bytes: usize) -> Self {
+        Self { stdout_max: bytes, ..self }
     }
 
     /// Tells what is left and no whole line.
@@ -141,19 +150,20 @@ impl<F: FnMut(Stream, &str) + Send> ByLine<F> {
 
 impl<F: FnMut(Stream, &str) + Send> Heard for ByLine<F> {
     fn stdout(&mut self, bytes: &[u8]) {
-        split(&mut self.stdout, bytes, |text| (self.tell)(Stream::Stdout, text));
+        let max = self.stdout_max;
+        split(&mut self.stdout, bytes, max, |text| (self.tell)(Stream::Stdout, text));
     }
 
     fn stderr(&mut self, bytes: &[u8]) {
-        split(&mut self.stderr, bytes, |text| (self.tell)(Stream::Stderr, text));
+        split(&mut self.stderr, bytes, LINE_BYTES_MAX, |text| (self.tell)(Stream::Stderr, text));
     }
 }
 
 /// Tells the lines that `bytes` make whole, and keeps the start of the next one.
-fn split(kept: &mut Vec<u8>, bytes: &[u8], mut tell: impl FnMut(&str)) {
+fn split(kept: &mut Vec<u8>, bytes: &[u8], max: usize, mut tell: impl FnMut(&str)) {
     for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-        for piece in part.chunks(LINE_BYTES_MAX) {
-            if kept.len() + piece.len() > LINE_BYTES_MAX {
+        for piece in part.chunks(max) {
+            if kept.len() + piece.len() > max {
                 tell(&line(kept));
                 kept.clear();
             }
@@ -171,6 +181,26 @@ fn line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = text.trim_end_matches(['\n', '\r']);
     text.rsplit('\r').next().unwrap_or(text).to_owned()
+}
+
+/// A line in parts that are no longer than people's lines.
+pub(crate) fn parts(mut line: &str) -> impl Iterator<Item = &str> {
+    let mut is_first = true;
+    std::iter::from_fn(move || {
+        let (part, rest) = line.split_at(line.floor_char_boundary(LINE_BYTES_MAX));
+        line = rest;
+        (std::mem::take(&mut is_first) || !part.is_empty()).then_some(part)
+    })
+}
+
+/// The end of what was said, in whole lines: the last ones tell why something ended.
+pub(crate) fn last_words(text: &str) -> &str {
+    let start = text.ceil_char_boundary(text.len().saturating_sub(LAST_WORDS_BYTES));
+    let end = &text[start..];
+    match end.split_once('\n') {
+        Some((_, whole)) if start > 0 => whole,
+        _ => end,
+    }
 }
 
 /// Keeps what is written, up to a limit for each stream.
@@ -275,6 +305,30 @@ mod tests {
             told.iter().map(String::len).collect::<Vec<_>>(),
             [LINE_BYTES_MAX, LINE_BYTES_MAX, 1]
         );
+    }
+
+    #[test]
+    fn a_long_line_that_programs_read_is_told_whole() {
+        let long = "x".repeat(LINE_BYTES_MAX * 3);
+        let mut heard = Vec::new();
+        let mut by_line = ByLine::new(|stream, text: &str| heard.push((stream, text.len())))
+            .with_lines_up_to(LINE_BYTES_MAX * 4);
+        by_line.stdout(long.as_bytes());
+        by_line.stdout(b"\n");
+        by_line.stderr(long.as_bytes());
+        by_line.finish();
+        let talk = [(Stream::Stderr, LINE_BYTES_MAX); 3];
+        assert_eq!(heard.split_first().unwrap(), (&(Stream::Stdout, long.len()), &talk[..]));
+        assert!(parts(&long).map(str::len).eq([LINE_BYTES_MAX; 3]));
+        assert!(parts("").eq([""]));
+    }
+
+    #[test]
+    fn of_much_that_was_said_the_last_lines_are_the_reason() {
+        let said = format!("{}\nthis is why", "word ".repeat(LAST_WORDS_BYTES));
+        assert_eq!(last_words(&said), "this is why");
+        assert_eq!(last_words("one\ntwo"), "one\ntwo");
+        assert_eq!(last_words(&"é".repeat(LAST_WORDS_BYTES)).len(), LAST_WORDS_BYTES);
     }
 
     #[test]

@@ -6,13 +6,14 @@ use std::process::Command as Process;
 use std::sync::Arc;
 
 use camino::{Utf8Path, Utf8PathBuf};
+use host::wire::{Report, Request, Said, VERSION};
 use package::Sha256;
 use package::bundle::{Bundle, LATEST, SIGNATURE};
 use package::distribution::Distribution;
 
 use super::kit::{Kit, Program, Supply};
 use super::local::Here;
-use super::remote::{Remote, Shared};
+use super::remote::{Remote, Shared, order};
 use super::shell::{Command, Exit, Heard, Shell, quoted};
 use super::{Session as _, Unheard, push};
 use crate::fault::{Fault, FaultKind};
@@ -190,6 +191,40 @@ async fn the_program_is_put_on_a_host_by_every_shell_and_found_again() {
 }
 
 #[tokio::test]
+async fn a_program_whose_part_somebody_still_has_open_can_be_run() {
+    for shell in SHELLS {
+        let scene = Scene::new(shell, 0);
+        fs_err::create_dir(scene.place()).unwrap();
+        fs_err::write(scene.part(), &PROGRAM[..3]).unwrap();
+        // As does what unpacks it for a connection that is only half gone.
+        let open = fs_err::OpenOptions::new().append(true).open(scene.part()).unwrap();
+        scene.remote().prepare().await.unwrap();
+        let program = scene.place().join("monobloc");
+        assert_eq!(fs_err::read(&program).unwrap(), PROGRAM, "{shell}");
+        // It is nothing that runs; that somebody has it open would be told before.
+        let not_run = Process::new(&program).status().unwrap_err();
+        assert_ne!(not_run.kind(), std::io::ErrorKind::ExecutableFileBusy, "{shell}");
+        assert_eq!(files(&scene.place()).len(), 1, "{shell}");
+        drop(open);
+    }
+}
+
+#[tokio::test]
+async fn a_report_is_heard_whole_however_long_it_is() {
+    let scene = Scene::new("/bin/sh", 0);
+    let report = Report::Acted { output: "word ".repeat(40_000) };
+    let said = Said::Report { version: VERSION, already: false, report: Box::new(report.clone()) };
+    fs_err::write(scene.folder.join("report"), serde_json::to_vec(&said).unwrap()).unwrap();
+    let program = format!("#!/bin/sh\ncat >/dev/null; cat {}/report\n", scene.folder);
+    testing::files::write_files(&scene.folder, &[("reporting", program, 0o755)]).unwrap();
+    let program = scene.folder.join("reporting");
+    let mut remote = scene.remote().at(Vec::new(), program.as_str());
+    let order = order("check", Request::Check { cluster: false }).unwrap();
+    let answer = remote.step(&order, &mut Unheard).await.unwrap();
+    assert!(answer.report == report);
+}
+
+#[tokio::test]
 async fn a_full_disk_is_told_and_costs_nothing_that_is_there() {
     for shell in SHELLS {
         let scene = Scene::new(shell, 3);
@@ -222,6 +257,16 @@ async fn a_disk_that_the_program_fills_is_as_empty_as_before() {
         assert_eq!(fault.kind, FaultKind::NoSpace, "{shell}: {fault}");
         assert!(!scene.place().exists(), "{shell}");
     }
+}
+
+#[tokio::test]
+async fn a_disk_without_room_for_a_copy_of_the_program_is_as_empty_as_before() {
+    let scene = Scene::new("/bin/sh", 0);
+    let cp = "#!/bin/sh\necho 'cp: No space left on device' >&2\nexit 1\n";
+    testing::files::write_files(&scene.folder.join("programs"), &[("cp", cp, 0o755)]).unwrap();
+    let fault = scene.remote().prepare().await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::NoSpace, "{fault}");
+    assert!(!scene.place().exists());
 }
 
 #[tokio::test]

@@ -51,6 +51,19 @@ fn what_is_closer_to_a_host_counts() {
 }
 
 #[test]
+fn an_inventory_says_where_the_keys_of_its_hosts_are() {
+    let known = |text: &str| parse(text).known_hosts;
+    let hosts = "hosts: [{address: m1, roles: [master]}]\n";
+    assert_eq!(known(hosts), None);
+    let said = |file: &str| known(&format!("known_hosts: {file}\n{hosts}")).unwrap();
+    assert_eq!(said("keys"), "hosts/keys");
+    assert_eq!(said("/etc/keys"), "/etc/keys");
+    let some = Selection { hosts: vec!["m1".to_owned()], ..Selection::default() };
+    let chosen = parse(&format!("known_hosts: keys\n{hosts}")).select(&some).unwrap();
+    assert_eq!(chosen.known_hosts.unwrap(), "hosts/keys");
+}
+
+#[test]
 fn every_mistake_is_told_with_its_place() {
     let text = "
 defaults: {usr: x}
@@ -83,6 +96,16 @@ hosts:
     inventory.yaml:13:5: `hosts[9]` lacks the key `address`
     inventory.yaml:14:5: `hosts[10]` is a whole number, expected an object
     "#);
+}
+
+#[test]
+fn a_jump_host_that_is_none_is_told_with_its_place() {
+    let text = "defaults: {jump: 'me@'}\nhosts:\n  - {address: a, roles: [slave], jump: 'b:x'}\n  \
+                - {address: c, roles: [slave], jump: 'me@b:22,[fe80::1]:23'}\n";
+    insta::assert_snapshot!(mistakes(text), @"
+    inventory.yaml:1:18: `me@` names no jump host (write it as [USER@]HOST[:PORT], several with commas between them)
+    inventory.yaml:3:40: `b:x` names no jump host (write it as [USER@]HOST[:PORT], several with commas between them)
+    ");
 }
 
 #[test]
@@ -157,11 +180,15 @@ fn what_was_read_can_be_kept_and_read_again() {
 }
 
 #[test]
-fn fifty_thousand_hosts_are_read() {
+fn fifty_thousand_hosts_of_which_much_is_known_are_read() {
     let mut text = String::from("defaults: {user: root, roles: [slave]}\nhosts:\n");
     for at in 0..50_000 {
         let (high, low) = (at / 250, at % 250 + 1);
-        let _ = writeln!(text, "  - {{name: a{at}, address: 10.0.{high}.{low}}}");
+        let _ = writeln!(
+            text,
+            "  - {{name: a{at}, address: 10.0.{high}.{low}, roles: [slave], rack: r{high}, \
+             labels: {{site: east, canary: 'false'}}}}"
+        );
     }
     let inventory = parse(&text);
     assert_eq!(inventory.hosts.len(), 50_000);

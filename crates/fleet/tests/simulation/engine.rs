@@ -5,8 +5,8 @@ use std::sync::Arc;
 use fleet::event::{Event, What};
 use fleet::journal::{Durability, Journal};
 use fleet::run::{
-    Control, End, Finished, Group, HostState, Operation, PauseAfter, Run, RunError, RunId, RunSpec,
-    Size, Stopped, WaveKind, Waves, Work,
+    Control, End, Finished, Group, HostState, Operation, Patience, PauseAfter, Run, RunError,
+    RunId, RunSpec, Size, Stopped, WaveKind, Waves, Work,
 };
 use fleet::transport::simulated::{Faults, Mishap, Simulation, World, simulate};
 use jiff::Timestamp;
@@ -159,16 +159,16 @@ async fn a_pause_lasts_until_somebody_says_go_on() {
     assert_eq!(on(&cluster, NEW.bundle()), [""; 0]);
     assert!(cluster.names().all(|name| !cluster.look(name).staged.is_empty()));
 
-    let run = Run::resume(paused.journal, &cluster.spec.id, |_| {}, now()).unwrap();
+    let run = Run::resume(paused.journal, &cluster.spec.id, Patience::default(), now()).unwrap();
     let paused = go(run, &cluster.world, &mut |_| {}).await;
     assert_eq!(paused.end, End::Paused);
     assert_eq!(on(&cluster, NEW.bundle()), ["m1", "m2", "m3"]);
 
-    let run = Run::resume(paused.journal, &cluster.spec.id, |_| {}, now()).unwrap();
+    let run = Run::resume(paused.journal, &cluster.spec.id, Patience::default(), now()).unwrap();
     let done = go(run, &cluster.world, &mut |_| {}).await;
     assert_eq!((done.end, done.counts.done), (End::Done, 23));
     assert_eq!(on(&cluster, NEW.bundle()).len(), 23);
-    let over = Run::resume(done.journal, &cluster.spec.id, |_| {}, now()).unwrap_err();
+    let over = Run::resume(done.journal, &cluster.spec.id, Patience::default(), now()).unwrap_err();
     assert_eq!(over.to_string(), "run `run-1` is at its end: done");
 }
 
@@ -204,7 +204,7 @@ async fn who_asks_for_the_end_waits_for_hosts_that_are_changing_and_no_others() 
     let switched = hosts.iter().filter(|row| row.state == HostState::Switched).count();
     assert_eq!(switched, 2, "those that were told to switch did");
 
-    let run = Run::resume(stopped.journal, &cluster.spec.id, |_| {}, now()).unwrap();
+    let run = Run::resume(stopped.journal, &cluster.spec.id, Patience::default(), now()).unwrap();
     let done = go(run, &cluster.world, &mut |_| {}).await;
     assert_eq!((done.end, done.counts.done), (End::Done, 44));
     assert!(cluster.names().all(|name| cluster.look(name).effects.len() == 1));
@@ -222,7 +222,7 @@ async fn hosts_go_on_when_the_controller_ends_at_once_and_do_nothing_twice() {
     assert_eq!(doing, 4, "the journal says who is at what");
 
     tokio::time::sleep(std::time::Duration::from_mins(10)).await;
-    let run = Run::resume(stopped.journal, &cluster.spec.id, |_| {}, now()).unwrap();
+    let run = Run::resume(stopped.journal, &cluster.spec.id, Patience::default(), now()).unwrap();
     let done = go(run, &cluster.world, &mut |_| {}).await;
     assert_eq!((done.end, done.counts.done), (End::Done, 44));
     assert!(cluster.names().all(|name| cluster.look(name).effects.len() == 1));
@@ -333,6 +333,29 @@ fn a_plan_that_somebody_agreed_to_is_refused_when_the_host_has_changed() {
     assert_eq!((causes.len(), causes[0].hosts.as_slice()), (1, &["a6".to_owned()][..]));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_host_that_changes_while_a_plan_is_paused_is_left_as_it_is() {
+    let mut cluster = Cluster::new(3, 20, 1, &Faults::none());
+    cluster.spec.budget = Size::Count(1);
+    waves(&mut cluster.spec).pause_after = vec![PauseAfter::Stage];
+    for target in &mut cluster.spec.hosts {
+        target.planned = Some(OLD.bundle());
+    }
+    let journal = Journal::in_memory().unwrap();
+    let run = Run::begin(journal, cluster.spec.clone(), "me", now()).unwrap();
+    let paused = go(run, &cluster.world, &mut |_| {}).await;
+    assert_eq!(paused.end, End::Paused);
+
+    let other = package::Sha256::of(b"other");
+    cluster.world.install_on(other, &["a6"]);
+    let run = Run::resume(paused.journal, &cluster.spec.id, Patience::default(), now()).unwrap();
+    let done = go(run, &cluster.world, &mut |_| {}).await;
+    assert_eq!((done.end, done.counts.done, done.counts.failed), (End::Done, 22, 1));
+    assert_eq!(on(&cluster, other), ["a6"]);
+    let causes = done.journal.failures(&cluster.spec.id).unwrap();
+    assert_eq!(causes[0].kind, "changed_since");
+}
+
 #[test]
 fn agents_are_gated_by_masters_that_are_not_part_of_the_run() {
     let mut cluster = Cluster::new(3, 20, 1, &Faults::none());
@@ -373,7 +396,7 @@ fn a_full_disk_under_the_journal_ends_the_run_and_it_can_be_resumed() {
         .build()
         .unwrap();
     let done = runtime.block_on(async {
-        let run = Run::resume(journal, &cluster.spec.id, |_| {}, now()).unwrap();
+        let run = Run::resume(journal, &cluster.spec.id, Patience::default(), now()).unwrap();
         go(run, &cluster.world, &mut |_| {}).await
     });
     assert_eq!((done.end, done.counts.done), (End::Done, 63));

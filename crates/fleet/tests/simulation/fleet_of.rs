@@ -37,6 +37,7 @@ impl Version {
             allow_expired: false,
             disable_preflight: false,
             skip_checks: false,
+            planned: None,
         }
     }
 }

@@ -12,9 +12,6 @@ use crate::fleet_of::{Cluster, NEW, OLD};
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     stopped: bool,
-    wave: Vec<String>,
-    /// The wave that was under way when the run stopped.
-    failed_wave: Vec<String>,
     in_waves: BTreeSet<String>,
     is_resuming: bool,
     mistakes: Vec<String>,
@@ -29,14 +26,8 @@ impl Seen {
                         self.mistakes.push(format!("{host} is in two waves"));
                     }
                 }
-                self.wave.clone_from(hosts);
             }
-            // A controller that was killed after the commit told nobody.
-            What::Resumed | What::WaveEnded { .. } => self.wave.clear(),
-            What::Stopping { .. } => {
-                self.stopped = true;
-                self.failed_wave.clone_from(&self.wave);
-            }
+            What::Stopping { .. } => self.stopped = true,
             // What a controller that was killed had begun is asked for again, first of all.
             What::Told { .. } if self.is_resuming => return,
             What::Told { host, step }
@@ -50,6 +41,21 @@ impl Seen {
     }
 }
 
+/// The wave that was under way when a run stopped, from the journal: a controller that was killed after a
+/// commit told nobody.
+fn failed_wave(cluster: &Cluster, done: &Simulated) -> Vec<String> {
+    let mut wave = Vec::new();
+    for event in done.journal.events(&cluster.spec.id, 0).unwrap() {
+        match event.what {
+            What::Wave { hosts, .. } => wave = hosts,
+            What::WaveEnded { .. } => wave.clear(),
+            What::Stopping { .. } => return wave,
+            _ => {}
+        }
+    }
+    Vec::new()
+}
+
 /// Checks all of it.
 pub(crate) fn hold(cluster: &Cluster, done: &Simulated, seen: &Seen) {
     assert_eq!(seen.mistakes, Vec::<String>::new());
@@ -57,6 +63,7 @@ pub(crate) fn hold(cluster: &Cluster, done: &Simulated, seen: &Seen) {
     let rows = done.journal.hosts(&cluster.spec.id).unwrap();
     assert_eq!(rows.len(), cluster.spec.hosts.len());
     let is_complete = done.end == End::Done;
+    let failed_wave = failed_wave(cluster, done);
     let mut last_staged = None;
     let mut first_switch = None;
     for row in &rows {
@@ -64,9 +71,9 @@ pub(crate) fn hold(cluster: &Cluster, done: &Simulated, seen: &Seen) {
         ends_right(&row.name, &row.state, &look, is_complete, done.killed > 0);
         each_effect_once(&row.name, &look);
         agrees(&row.name, &row.state, (row.before, row.live), &look);
-        let cannot = look.mishap == Some(Mishap::StaysForward);
+        let cannot = matches!(look.mishap, Some(Mishap::StaysForward | Mishap::SilentForward));
         let is_known = !matches!(row.state, HostState::InDoubt(_));
-        if seen.failed_wave.contains(&row.name) && is_known && !cannot {
+        if failed_wave.contains(&row.name) && is_known && !cannot {
             assert_eq!(look.bundle, Some(OLD.bundle()), "{} of a failed wave", row.name);
         }
         last_staged = last_staged.max(look.staged_at);
@@ -103,7 +110,14 @@ fn ends_right(name: &str, state: &HostState, look: &Look, is_complete: bool, was
     let is_right = match look.mishap {
         None
         | Some(
-            M::RebootInSwitch | M::Flapping | M::Slow | M::ClockSkew | M::Walled | M::Cornered,
+            M::RebootInSwitch
+            | M::Flapping
+            | M::Slow
+            | M::ClockSkew
+            | M::Walled
+            | M::Cornered
+            | M::IllBack
+            | M::SilentAct,
         ) => {
             matches!(state, S::Done)
         }
@@ -115,7 +129,8 @@ fn ends_right(name: &str, state: &HostState, look: &Look, is_complete: bool, was
             | M::Unfit
             | M::FullDisk
             | M::HungStage
-            | M::FailingCheck,
+            | M::FailingCheck
+            | M::SwitchRefused,
         ) => matches!(state, S::Failed(_)),
         Some(M::StaysForward) => {
             matches!(state, S::Done) || !is_complete && matches!(state, S::Failed(_))
@@ -126,7 +141,7 @@ fn ends_right(name: &str, state: &HostState, look: &Look, is_complete: bool, was
         }
         Some(M::DeadInSwitch | M::CutInSwitch) => matches!(state, S::InDoubt(_)),
         // A host that is silent in its switch does it nevertheless; its wave may take it back.
-        Some(M::SilentSwitch) => {
+        Some(M::SilentSwitch | M::SilentForward) => {
             matches!(state, S::InDoubt(_)) || was_killed && matches!(state, S::Done)
         }
     };

@@ -7,7 +7,8 @@ use fleet::fault::Fault;
 use fleet::inventory::Host;
 use fleet::journal::{Durability, Journal, JournalError, Moment, Standing};
 use fleet::run::{
-    Control, End, HostState, Operation, PauseAfter, Phase, Run, RunError, Size, Stopped, Work,
+    Control, End, HostState, Operation, Patience, PauseAfter, Phase, Run, RunError, Size, Stopped,
+    Work,
 };
 use fleet::transport::simulated::{Faults, Mishap, Simulation, simulate};
 use fleet::transport::{Answer, Listener, Session, Transport};
@@ -64,7 +65,7 @@ fn a_run_without_an_end_is_at_work_paused_or_interrupted() {
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let finished = runtime.unwrap().block_on(async {
         let (_control, controlled) = watch::channel(Control::GoOn);
-        let run = Run::resume(open(&folder), &id, |_| {}, now).unwrap();
+        let run = Run::resume(open(&folder), &id, Patience::default(), now).unwrap();
         assert!(run.past().unwrap().is_empty(), "nothing was told yet");
         let transport = Arc::new(Simulation::new(&cluster.world));
         run.go(transport, controlled, &mut |_| {}).await.unwrap()
@@ -75,8 +76,40 @@ fn a_run_without_an_end_is_at_work_paused_or_interrupted() {
     assert_eq!(finished.journal.counts(&row).unwrap(), finished.counts);
     drop(finished);
     assert_eq!(standing(), Standing::Paused);
-    let run = Run::resume(open(&folder), &id, |_| {}, now).unwrap();
+    let run = Run::resume(open(&folder), &id, Patience::default(), now).unwrap();
     assert!(!run.past().unwrap().is_empty());
+    drop(run);
+    assert_eq!(standing(), Standing::Paused, "nothing was done yet");
+}
+
+#[test]
+fn a_run_that_is_killed_when_it_goes_on_is_paused_or_interrupted_as_far_as_it_came() {
+    for (moment, expected) in
+        [(Moment::Before, Standing::Paused), (Moment::After, Standing::Interrupted)]
+    {
+        let (folder, mut cluster) = (folder(), Cluster::new(1, 1, 1, &Faults::none()));
+        let Work::Waves(waves) = &mut cluster.spec.phases[2].work else { panic!("no waves") };
+        waves.pause_after = vec![PauseAfter::Stage];
+        let (id, now) = (cluster.spec.id.clone(), Timestamp::UNIX_EPOCH);
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        runtime.unwrap().block_on(async {
+            let (_control, controlled) = watch::channel(Control::GoOn);
+            let transport = Arc::new(Simulation::new(&cluster.world));
+            let run = Run::begin(open(&folder), cluster.spec.clone(), "ann", now).unwrap();
+            let done = run.go(Arc::clone(&transport), controlled.clone(), &mut |_| {}).await;
+            assert_eq!(done.unwrap().end, End::Paused);
+            let mut journal = open(&folder);
+            journal.break_at(1, moment);
+            let run = Run::resume(journal, &id, Patience::default(), now).unwrap();
+            let killed = run.go(Arc::clone(&transport), controlled.clone(), &mut |_| {}).await;
+            assert!(matches!(killed, Err(RunError::Journal(JournalError::Broken))));
+            assert_eq!(open(&folder).standing(&id).unwrap(), expected, "{moment:?}");
+            let run = Run::resume(open(&folder), &id, Patience::default(), now).unwrap();
+            let done = run.go(transport, controlled, &mut |_| {}).await;
+            assert_eq!(done.unwrap().end, End::Done);
+        });
+    }
 }
 
 #[test]
@@ -110,7 +143,7 @@ fn hosts_that_switched_and_have_nothing_to_go_back_to_are_at_an_end() {
 #[test]
 fn a_part_of_a_run_keeps_what_was_for_its_hosts() {
     let mut spec = Cluster::new(2, 2, 1, &Faults::none()).spec;
-    let own = vec![(1, Request::Status), (2, Request::History), (3, Request::Status)];
+    let own = vec![(1, Request::Status), (2, Request::Audit { fast: true }), (3, Request::Status)];
     spec.phases.push(Phase::new("own", Work::Own(own)));
     spec.keep(|target| !["m1", "a1"].contains(&target.host.name.as_str()));
     let names: Vec<&str> = spec.hosts.iter().map(|target| target.host.name.as_str()).collect();
@@ -265,6 +298,25 @@ fn a_run_is_exported_in_the_shape_of_the_reference() {
     [fd00::2]:2222 {"cmd":["stage"],"stdout":[],"stderr":["no space for 100 MB where packages lie"],"returncode":1,"pid":null,"stage":"p1-0-stage"}
     [fd00::2]:2222 {"cmd":["leave"],"stdout":[],"stderr":[],"returncode":0,"pid":null,"stage":"p3-0-leave"}
     "#);
+}
+
+#[test]
+fn a_step_that_took_too_long_is_exported_as_terminated_and_a_role_stays_a_role() {
+    let mut cluster = Cluster::new(1, 2, 1, &Faults::none());
+    cluster.spec.budget = Size::Count(2);
+    let host = &mut cluster.spec.hosts[1].host;
+    host.roles = ["slave".parse().unwrap()].into();
+    host.labels =
+        [("role".to_owned(), "mine".to_owned()), ("zone".to_owned(), "b".to_owned())].into();
+    // The one says so itself, of the other nothing is heard.
+    cluster.world.afflict("a1", Some(Mishap::HungStage));
+    cluster.world.afflict("a2", Some(Mishap::SilentStage));
+    let done = cluster.upgrade().unwrap();
+    let export = done.journal.export(&cluster.spec.id).unwrap();
+    let hosts = &export["hosts"];
+    let states = ["m1:22", "a1:22", "a2:22"].map(|host| hosts[host]["host_status"].clone());
+    assert_eq!(states, ["success", "terminated", "terminated"]);
+    assert_eq!(hosts["a1:22"]["tags"].to_string(), r#"{"role":"slave","zone":"b"}"#);
 }
 
 /// A host that says a lot.

@@ -202,7 +202,7 @@ fn a_clock_that_is_far_off_is_seen_and_changes_nothing() {
 
 #[test]
 fn every_mishap_alone_leads_to_its_own_end() {
-    for mishap in Mishap::ALL {
+    for mishap in Mishap::ALL.into_iter().chain(Mishap::RARE) {
         let cluster = Cluster::new(3, 20, 3, &Faults::none());
         cluster.world.afflict("a9", Some(mishap));
         let mut seen = Seen::default();

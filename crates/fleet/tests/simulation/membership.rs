@@ -10,7 +10,7 @@ use fleet::run::{
 use fleet::transport::simulated::{Acted, Faults, Kills, Mishap, Simulated, simulate};
 use host::wire::{Action, Report, Request, Status};
 
-use crate::fleet_of::{Cluster, NEW};
+use crate::fleet_of::{Cluster, NEW, OLD};
 use crate::{folder, path};
 
 fn action(name: &str, on: &str) -> Action {
@@ -182,7 +182,7 @@ fn what_was_announced_is_taken_back_if_the_host_does_not_come() {
     let folder = folder();
     for seed in 0..30 {
         let mut cluster = cluster(&["m1", "m2", "m3"], 4, 0, seed);
-        cluster.world.afflict("m4", Some(Mishap::FailingCheck));
+        cluster.world.afflict("m4", Some(Mishap::SwitchRefused));
         choose(&mut cluster, Operation::Deploy, &["m4"], false);
         let name = cluster.spec.id.to_string();
         let open = || Journal::open(path(&folder), &name, Durability::Off);
@@ -197,12 +197,40 @@ fn what_was_announced_is_taken_back_if_the_host_does_not_come() {
 }
 
 #[test]
+fn what_may_have_been_announced_is_taken_back_too() {
+    let mut cluster = cluster(&["m1", "m2", "m3"], 4, 0, 1);
+    cluster.world.afflict("m1", Some(Mishap::SilentAct));
+    choose(&mut cluster, Operation::Deploy, &["m4"], false);
+    // Nobody else can do it.
+    cluster.spec.hosts[3].membership.actions[0].on = vec![0];
+    let done = cluster.upgrade().unwrap();
+    assert!(matches!(done.end, End::Stopped(_)), "{:?}", done.end);
+    assert!(matches!(state(&cluster, &done, "m4"), HostState::Failed(_)));
+    assert_eq!(cluster.look("m4").live, None);
+    let both = [("m1", "etcd/add-member"), ("m1", "etcd/remove-member")];
+    assert_eq!(names(&acts(&cluster, "m4")), both);
+}
+
+#[test]
 fn a_host_that_may_have_come_is_not_taken_back() {
     let mut cluster = cluster(&["m1", "m2", "m3"], 4, 0, 1);
     cluster.world.afflict("m4", Some(Mishap::CutInSwitch));
     choose(&mut cluster, Operation::Deploy, &["m4"], false);
     let done = cluster.upgrade().unwrap();
     assert!(matches!(state(&cluster, &done, "m4"), HostState::InDoubt(_)));
+    assert_eq!(names(&acts(&cluster, "m4")), [("m1", "etcd/add-member")]);
+}
+
+#[test]
+fn a_host_that_came_and_fails_its_checks_is_not_taken_back() {
+    let mut cluster = cluster(&["m1", "m2", "m3"], 4, 0, 1);
+    cluster.world.afflict("m4", Some(Mishap::FailingCheck));
+    choose(&mut cluster, Operation::Deploy, &["m4"], false);
+    let done = cluster.upgrade().unwrap();
+    assert!(matches!(done.end, End::Stopped(_)), "{:?}", done.end);
+    let HostState::InDoubt(why) = state(&cluster, &done, "m4") else { panic!("{:?}", done.counts) };
+    assert_eq!(why.kind, "check_failed");
+    assert_eq!(cluster.look("m4").bundle, Some(NEW.bundle()), "its member runs");
     assert_eq!(names(&acts(&cluster, "m4")), [("m1", "etcd/add-member")]);
 }
 
@@ -298,6 +326,30 @@ fn the_first_master_of_three_does_not_wait_for_a_quorum() {
     choose(&mut cluster, Operation::Deploy, &["m1"], false);
     let done = cluster.upgrade().unwrap();
     assert_eq!((done.end, done.counts.done), (End::Done, 1));
+}
+
+#[test]
+fn masters_of_a_first_cluster_can_be_installed_one_by_one() {
+    for (number, master) in ["m1", "m2", "m3"].iter().enumerate() {
+        let there = &["m1", "m2"][..number];
+        let mut cluster = cluster(there, 3, 0, 1);
+        choose(&mut cluster, Operation::Deploy, &[*master], false);
+        let done = cluster.upgrade().unwrap();
+        assert_eq!((done.end, done.counts.done), (End::Done, 1), "{master}");
+    }
+}
+
+#[test]
+fn a_master_that_is_not_well_is_not_joined_by_others_that_it_was_not_told_of() {
+    let mut cluster = cluster(&[], 3, 0, 1);
+    cluster.world.install_on(OLD.bundle(), &["m1"]);
+    choose(&mut cluster, Operation::Deploy, &["m1", "m2", "m3"], false);
+    assert!(cluster.spec.has_actions());
+    let done = cluster.upgrade().unwrap();
+    assert_eq!(done.end, End::Stopped(Stopped::Gate { wave: 1, before: true }));
+    for new in ["m2", "m3"] {
+        assert_eq!((cluster.look(new).live, acts(&cluster, new)), (None, vec![]), "{new}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What the configuration of SSH says of a host.
 
+use fleet::fault::FaultKind;
 use fleet::inventory::Host;
 use fleet::transport::ssh::Ssh;
 use insta::assert_snapshot;
@@ -88,4 +89,20 @@ async fn a_host_has_as_long_to_answer_as_its_configuration_says() {
     let target = host(listener.local_addr().unwrap(), "root");
     let fault = configured(&folder, "ConnectTimeout 1\n").connect(&target).await.unwrap_err();
     assert!(fault.to_string().ends_with("no login within 1 s"), "{fault}");
+}
+
+#[tokio::test]
+async fn what_cannot_be_right_is_not_tried_again() {
+    let (_guard, folder) = folder();
+    let target = host("127.0.0.1:22".parse().unwrap(), "root");
+    let broken = configured(&folder, "NoSuchOption yes\n").connect(&target).await.unwrap_err();
+    let jump = Host { jump: Some("root@".into()), ..target };
+    let jump = configured(&folder, "").connect(&jump).await.unwrap_err();
+    for fault in [&broken, &jump] {
+        assert!(fault.kind == FaultKind::Setup && !fault.passes(), "{fault}");
+    }
+    assert_snapshot!(told(&jump, &[]), @"
+    setup: `root@` is no jump host
+    => write it as [USER@]HOST[:PORT]
+    ");
 }

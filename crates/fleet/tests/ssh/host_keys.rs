@@ -28,7 +28,7 @@ async fn a_host_with_another_key_than_the_known_one_is_refused() {
     let words: Vec<(&str, &str)> =
         words.iter().map(|(what, word)| (what.as_str(), *word)).collect();
     assert_snapshot!(told(&fault, &words), @"
-    host key: cannot connect to `root@127.0.0.1:PORT`: the host is not the one that was known, or somebody is in between: it shows the ssh-ed25519 key SHA256:SHOWN, and is known by the ssh-ed25519 key SHA256:KNOWN in `FOLDER/known_hosts`, line 1
+    host_key: cannot connect to `root@127.0.0.1:PORT`: the host is not the one that was known, or somebody is in between: it shows the ssh-ed25519 key SHA256:SHOWN, and is known by the ssh-ed25519 key SHA256:KNOWN in `FOLDER/known_hosts`, line 1
     => find out why its key changed; if that is right, run `ssh-keygen -R '[127.0.0.1]:PORT' -f 'FOLDER/known_hosts'`
     ");
     // Accepting it is for a person, and the file is as it was.
@@ -46,7 +46,7 @@ async fn a_host_that_nobody_knows_is_refused_by_who_is_strict() {
     let (print, port) = (print(&server.key), server.address.port().to_string());
     let words = [(print.as_str(), "SHA256:SHOWN"), (&port, "PORT"), (folder.as_str(), "FOLDER")];
     assert_snapshot!(told(&fault, &words), @"
-    host key: cannot connect to `root@127.0.0.1:PORT`: nobody knows this host: its ssh-ed25519 key SHA256:SHOWN is not in `FOLDER/known_hosts`
+    host_key: cannot connect to `root@127.0.0.1:PORT`: nobody knows this host: its ssh-ed25519 key SHA256:SHOWN is not in `FOLDER/known_hosts`
     => compare the key with the host's own and accept it once, or accept all new hosts
     ");
     assert!(!folder.join("known_hosts").exists());
@@ -100,7 +100,7 @@ async fn a_revoked_key_is_refused_even_if_it_is_known() {
     let (print, port) = (print(&server.key), server.address.port().to_string());
     let words = [(print.as_str(), "SHA256:SHOWN"), (&port, "PORT"), (folder.as_str(), "FOLDER")];
     assert_snapshot!(told(&fault, &words), @"
-    host key: cannot connect to `root@127.0.0.1:PORT`: its key SHA256:SHOWN is revoked in `FOLDER/known_hosts`, line 2
+    host_key: cannot connect to `root@127.0.0.1:PORT`: its key SHA256:SHOWN is revoked in `FOLDER/known_hosts`, line 2
     => give the host a new key
     ");
 }
@@ -121,4 +121,56 @@ async fn a_host_that_an_authority_vouches_for_is_known() {
         let connected = ssh.connect(&host(server.address, "root")).await;
         assert_eq!(connected.is_ok(), is_connected, "{connected:?}");
     }
+}
+
+#[tokio::test]
+async fn a_key_that_is_revoked_for_all_hosts_is_refused() {
+    let (_guard, folder) = folder();
+    let server = SshHost::start(Behaviour::default()).await;
+    write_known(&folder, "", server.address, &server.key);
+    let file = folder.join("revoked");
+    let connect = async || {
+        let settings = settings(&folder);
+        fs_err::write(settings.config.as_ref().unwrap(), format!("RevokedHostKeys {file}\n"))
+            .unwrap();
+        Ssh::new(settings).connect(&host(server.address, "root")).await
+    };
+    let (print, port) = (print(&server.key), server.address.port().to_string());
+    let words = [(print.as_str(), "SHA256:SHOWN"), (&port, "PORT"), (folder.as_str(), "FOLDER")];
+    // Who cannot read which keys are revoked knows no good one.
+    let fault = connect().await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::HostKey);
+    assert_snapshot!(told(&fault, &words), @"
+    host_key: cannot connect to `root@127.0.0.1:PORT`: nobody can tell which host keys are revoked: failed to open file `FOLDER/revoked`: No such file or directory (os error 2)
+    => let RevokedHostKeys name a file with one public key in each line
+    ");
+    fs_err::write(&file, b"SSHKRL\n\0").unwrap();
+    let fault = connect().await.unwrap_err();
+    assert_snapshot!(told(&fault, &words), @"
+    host_key: cannot connect to `root@127.0.0.1:PORT`: nobody can tell which host keys are revoked: `FOLDER/revoked` is a binary list, of which only OpenSSH knows the keys
+    => let RevokedHostKeys name a file with one public key in each line
+    ");
+    let other = new_key().public_key().to_openssh().unwrap();
+    fs_err::write(&file, format!("# stolen\n{other}\n")).unwrap();
+    connect().await.unwrap();
+    let stolen = server.key.to_openssh().unwrap();
+    fs_err::write(&file, format!("# stolen\n{other}\n{stolen} of a1\n")).unwrap();
+    let fault = connect().await.unwrap_err();
+    assert_snapshot!(told(&fault, &words), @"
+    host_key: cannot connect to `root@127.0.0.1:PORT`: its key SHA256:SHOWN is revoked in `FOLDER/revoked`, line 3
+    => give the host a new key
+    ");
+}
+
+#[tokio::test]
+async fn a_new_host_is_not_written_where_nothing_is_kept() {
+    let (_guard, folder) = folder();
+    let server = SshHost::start(Behaviour::default()).await;
+    let settings = Settings { known_hosts: Some("/dev/null".into()), ..settings(&folder) };
+    let fault = Ssh::new(settings).connect(&host(server.address, "root")).await.unwrap_err();
+    let port = server.address.port().to_string();
+    assert_snapshot!(told(&fault, &[(&port, "PORT")]), @"
+    host_key: cannot connect to `root@127.0.0.1:PORT`: the key of a new host cannot be written down: `/dev/null` is no file, and keeps nothing
+    => name a file with `--known-hosts FILE`
+    ");
 }

@@ -42,6 +42,19 @@ async fn hosts_behind_two_jump_hosts_share_one_way() {
 }
 
 #[tokio::test]
+async fn a_jump_host_that_is_behind_another_by_its_configuration_is_reached_through_that() {
+    let (_guard, folder) = folder();
+    let (outer, server) = (saying("outer").await, saying("host").await);
+    let inner = SshHost::start_at(Ipv4Addr::new(127, 0, 3, 1).into(), Behaviour::default()).await;
+    let settings = settings(&folder);
+    let config = format!("Host 127.0.3.1\n  ProxyJump root@{}\n", outer.address);
+    fs_err::write(settings.config.as_ref().unwrap(), config).unwrap();
+    let connection = Ssh::new(settings).connect(&behind(&server, &[&inner])).await.unwrap();
+    assert_eq!(run(&connection, "who").await.unwrap().1.text(), "host");
+    assert_eq!((outer.connections(), inner.connections()), (1, 1));
+}
+
+#[tokio::test]
 async fn a_host_that_the_jump_host_does_not_reach_is_told_apart_from_the_jump_host() {
     let (_guard, folder) = folder();
     let jump = saying("jump").await;
@@ -125,7 +138,7 @@ async fn a_host_behind_a_jump_host_that_says_nothing_is_told_with_its_address() 
     let fault = Ssh::new(settings).connect(&target).await.unwrap_err();
     let port = address.port().to_string();
     assert_snapshot!(told(&fault, &[(&port, "PORT")]), @"
-    connection lost: cannot connect to `root@127.0.0.1:PORT`: no login within 0.5 s
+    lost: cannot connect to `root@127.0.0.1:PORT`: no login within 0.5 s
     => look at the load of the host and of what is in between
     ");
 }

@@ -38,7 +38,7 @@ async fn a_wrong_password_says_what_was_tried_and_what_the_host_takes() {
     assert_eq!(fault.kind, FaultKind::Login);
     let port = server.address.port().to_string();
     assert_snapshot!(told(&fault, &[(&port, "PORT")]), @r"
-    login refused: cannot connect to `deploy@127.0.0.1:PORT`: `deploy` is not let in: the server takes password; tried: a password (refused)
+    login: cannot connect to `deploy@127.0.0.1:PORT`: `deploy` is not let in: the server takes password; tried: a password (refused)
     => name the right user and key, add the key to `deploy`'s authorized_keys, or give a password
     ");
 }
@@ -127,6 +127,32 @@ async fn a_question_is_answered() {
     assert_eq!(*person.asked.lock().unwrap(), ["What is the answer?"]);
 }
 
+#[tokio::test]
+async fn a_code_that_is_good_once_is_asked_for_each_time_and_is_no_password() {
+    let (_guard, folder) = folder();
+    let server =
+        host_with(vec![Login::Answer("One-time password (OATH) for `deploy`: ", "42")]).await;
+    let person = Arc::new(Person { password: Some("wrong"), ..Person::default() });
+    let ssh = asking(&folder, &person);
+    for _ in 0..2 {
+        ssh.connect(&with_key(&server, &folder.join("missing"))).await.unwrap();
+    }
+    let asked = ["One-time password (OATH) for `deploy`:"; 2];
+    assert_eq!(*person.asked.lock().unwrap(), asked);
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_the_password_in_its_own_words_gets_it() {
+    for words in ["Password: ", "deploy@a1's password:"] {
+        let (_guard, folder) = folder();
+        let server = host_with(vec![Login::Answer(words, "right")]).await;
+        let person = Arc::new(Person { password: Some("right"), ..Person::default() });
+        let target = with_key(&server, &folder.join("missing"));
+        asking(&folder, &person).connect(&target).await.unwrap();
+        assert_eq!(*person.asked.lock().unwrap(), ["password of deploy"], "{words}");
+    }
+}
+
 /// An agent that runs; ended when it is dropped.
 struct Agent {
     child: Child,
@@ -187,6 +213,23 @@ async fn a_key_of_the_agent_lets_us_in() {
     let server = host_with(vec![Login::Key(key.public_key().clone())]).await;
     let ssh = Ssh::new(agent.settings(&folder));
     ssh.connect(&host(server.address, "deploy")).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_certificate_of_a_key_that_only_the_agent_can_use_lets_us_in() {
+    let (_guard, folder) = folder();
+    let agent = Agent::start(&folder);
+    let (authority, key) = (new_key(), new_key());
+    write_key(&folder.join("plain"), &key);
+    agent.add(&folder.join("plain"));
+    write_key(&folder.join("key"), &key.encrypt(&mut safe_rng(), "open").unwrap());
+    let signed = certificate(key.public_key(), &authority, CertType::User, &["deploy"]);
+    fs_err::write(folder.join("key-cert.pub"), signed.to_openssh().unwrap()).unwrap();
+    let server = host_with(vec![Login::SignedBy(authority.public_key().clone())]).await;
+    let person = Arc::new(Person::default());
+    let settings = Settings { ask: Arc::clone(&person) as _, ..agent.settings(&folder) };
+    Ssh::new(settings).connect(&with_key(&server, &folder.join("key"))).await.unwrap();
+    assert!(person.asked.lock().unwrap().is_empty());
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use camino::{Utf8Path, Utf8PathBuf};
 use fleet::fault::FaultKind;
 use fleet::inventory::Host;
-use fleet::transport::shell::{ByLine, Command, Exit, Shell as _, Stdin};
+use fleet::transport::shell::{ByLine, Command, Exit, Limits, Shell as _, Stdin};
 use fleet::transport::ssh::{HostKeys, Settings, Ssh};
 use tokio::sync::watch;
 
@@ -143,6 +143,22 @@ async fn a_cancelled_command_ends_with_all_it_started() {
 }
 
 #[tokio::test]
+async fn a_command_that_talks_fast_is_ended_with_all_it_started() {
+    let server = Server::start("");
+    let connection = server.ssh().connect(&server.host()).await.unwrap();
+    let process = server.folder.join("process");
+    let script = format!("echo $$ >{process}; exec yes");
+    let limits = Limits { idle: None, whole: Some(Duration::from_secs(1)) };
+    let command = Command { limits, ..Command::new(script) };
+    let fault = run_command(&connection, command).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::TimedOut, "{fault}");
+    let process = fs_err::read_to_string(process).unwrap();
+    assert!(!runs(process.trim()), "{process}");
+    // The connection is as good as before.
+    run(&connection, "true").await.unwrap();
+}
+
+#[tokio::test]
 async fn a_host_is_asked_for_the_type_of_key_that_is_known() {
     let (_guard, folder) = folder();
     let other = folder.join("rsa");
@@ -189,8 +205,13 @@ async fn a_server_with_too_many_at_its_door_is_busy_until_they_are_gone() {
         connected = ssh.connect(&host).await;
     }
     connected.unwrap();
+    // So is whoever just logged in: until then others are turned away, and hold no place.
     let mut waiting = TcpStream::connect(server.address).unwrap();
-    waiting.read_exact(&mut [0; 4]).unwrap();
+    let mut greeting = [0; 4];
+    while waiting.read_exact(&mut greeting).is_err() || greeting != *b"SSH-" {
+        assert!(started.elapsed() < Duration::from_secs(20));
+        waiting = TcpStream::connect(server.address).unwrap();
+    }
     let fault = ssh.connect(&host).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Busy, "{fault}");
 }

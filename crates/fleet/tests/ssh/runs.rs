@@ -20,7 +20,7 @@ use package::distribution::Distribution;
 use testing::ssh_host::{Behaviour, Commands, Login, Reply, SshHost};
 use tokio::sync::watch;
 
-use crate::support::{folder, host, settings};
+use crate::support::{folder, host, runs, settings};
 
 /// Has the program, and finds nothing wrong with the host.
 pub(crate) fn well() -> Commands {
@@ -134,4 +134,34 @@ async fn a_person_has_longer_to_answer_than_hosts_have() {
     (spec.limits.connect, spec.limits.tries) = (1, 1);
     let done = run(transport(settings, &folder), spec, &mut |_| {}).await;
     assert_eq!(done.counts.done, 3, "{:?}", done.counts);
+}
+
+#[tokio::test]
+async fn who_ends_a_run_leaves_nothing_running_on_hosts() {
+    let (_guard, folder) = folder();
+    let process = folder.join("process");
+    let program = format!("#!/bin/sh\necho $$ >{process}; echo begun; exec sleep 1000\n");
+    testing::files::write_files(&folder, &[("monobloc", program, 0o755)]).unwrap();
+    let found = format!("program {folder}/monobloc\n");
+    let programs = folder.clone();
+    let commands: Commands = Arc::new(move |request: &testing::ssh_host::Request| {
+        if request.script.contains("find_place") {
+            Reply::says(found.clone())
+        } else {
+            Reply::Runs { programs: programs.clone() }
+        }
+    });
+    let server = SshHost::start(Behaviour { commands, ..Behaviour::default() }).await;
+    let spec = checking([host(server.address, "root")]);
+    let run = Run::begin(Journal::in_memory().unwrap(), spec, "me", Timestamp::UNIX_EPOCH).unwrap();
+    let (control, controlled) = watch::channel(Control::GoOn);
+    let transport = Arc::new(transport(settings(&folder), &folder));
+    let mut watch = |event: &Event| {
+        if matches!(event.what, What::Line { .. }) {
+            control.send(Control::Finish).unwrap();
+        }
+    };
+    run.go(transport, controlled, &mut watch).await.unwrap();
+    let process = fs_err::read_to_string(process).unwrap();
+    assert!(!runs(process.trim()), "{process}");
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use fleet::fault::{Fault, FaultKind};
-use fleet::transport::shell::{Command, Exit, Kept, Stdin};
+use fleet::transport::shell::{Command, Exit, Kept, Limits, Stdin};
 use fleet::transport::ssh::{Settings, Ssh};
 use insta::assert_snapshot;
 use testing::ssh_host::{Behaviour, Reply, SshHost};
 
-use crate::support::{Person, folder, host, run_command, settings, told};
+use crate::support::{Person, folder, host, run_command, runs, settings, told};
 
 /// Behaves as sudo does: asks with `-S`, fails with `-n`, and may insist on a terminal.
 const SUDO: &str = r#"#!/bin/sh
@@ -31,9 +31,16 @@ if [ -n "$NEEDS_TERMINAL" ] && ! [ -t 0 ]; then
     echo "sudo: sorry, you must have a tty to run sudo" >&2
     exit 1
 fi
+if [ -n "$ASKS_MORE" ]; then
+    printf 'Verification code: ' >&2
+    read -r word
+    exit 1
+fi
+# As sudo-rs does.
+[ -z "$OTHER_WORDS" ] || prompt="[sudo: $prompt] Password: "
 if [ -n "$PASSWORD" ]; then
     if [ -z "$asks" ]; then
-        echo "sudo: a password is required" >&2
+        echo "sudo: ${OTHER_WORDS:-a password is required}" >&2
         exit 1
     fi
     for try in 1 2 3; do
@@ -102,7 +109,7 @@ async fn a_wrong_password_for_sudo_is_told_and_not_tried_again() {
     assert_eq!(fault.kind, FaultKind::Sudo);
     let port = server.address.port().to_string();
     assert_snapshot!(told(&fault, &[(&port, "PORT")]), @"
-    not allowed to become root: `deploy@127.0.0.1:PORT` cannot become root: sudo did not start the command: incorrect password
+    sudo: `deploy@127.0.0.1:PORT` cannot become root: sudo did not start the command: incorrect password
     => give the right password of `deploy` for sudo
     ");
 }
@@ -115,7 +122,7 @@ async fn sudo_that_wants_a_password_nobody_has_is_told() {
     assert_eq!(fault.kind, FaultKind::Sudo);
     let port = server.address.port().to_string();
     assert_snapshot!(told(&fault, &[(&port, "PORT")]), @"
-    not allowed to become root: `deploy@127.0.0.1:PORT` cannot become root: sudo did not start the command: sudo: a password is required
+    sudo: `deploy@127.0.0.1:PORT` cannot become root: sudo did not start the command: sudo: a password is required
     => give the password of `deploy` for sudo, or allow it without (NOPASSWD)
     ");
 }
@@ -128,7 +135,7 @@ async fn sudo_that_refuses_is_told_in_its_own_words() {
     assert_eq!(fault.kind, FaultKind::Sudo);
     let port = server.address.port().to_string();
     assert_snapshot!(told(&fault, &[(&port, "PORT")]), @"
-    not allowed to become root: `deploy@127.0.0.1:PORT` cannot become root: sudo did not start the command: deploy is not in the sudoers file.
+    sudo: `deploy@127.0.0.1:PORT` cannot become root: sudo did not start the command: deploy is not in the sudoers file.
     => allow `deploy` to run commands as root in the host's sudoers, or log in as root
     ");
 }
@@ -145,6 +152,53 @@ async fn sudo_that_insists_on_a_terminal_changes_no_byte_of_what_goes_through() 
     assert_eq!(kept.talk(), "talk");
     // Nothing is left behind.
     assert!(!pipes(&server).unwrap().exists());
+}
+
+#[tokio::test]
+async fn a_sudo_with_other_words_gets_its_password() {
+    for terminal in ["", "NEEDS_TERMINAL=yes\n"] {
+        let words = "OTHER_WORDS='interactive authentication is required'";
+        let (_guard, folder) = folder();
+        let server = host_with(&folder, &format!("{terminal}PASSWORD=right\n{words}")).await;
+        let run = as_root(&folder, &server, Some("right"), b"input", TELL).await;
+        let (exit, kept) = run.unwrap();
+        assert_eq!((exit, kept.text().as_str()), (Exit::Status(3), "yes\ninput"));
+    }
+}
+
+#[tokio::test]
+async fn a_sudo_that_waits_for_something_else_is_told_and_holds_nobody_up() {
+    let (_guard, folder) = folder();
+    let server = host_with(&folder, "ASKS_MORE=yes").await;
+    let ssh = Ssh::new(settings(&folder));
+    let connection = ssh.connect(&host(server.address, "deploy")).await.unwrap();
+    let limits = Limits { idle: Some(Duration::from_secs(1)), whole: None };
+    let command = Command { as_root: true, limits, ..Command::new("true") };
+    let fault = run_command(&connection, command).await.unwrap_err();
+    assert_eq!(fault.kind, FaultKind::Sudo);
+    let port = server.address.port().to_string();
+    assert_snapshot!(told(&fault, &[(&port, "PORT")]), @"
+    sudo: `deploy@127.0.0.1:PORT` cannot become root: sudo did not start the command within 1 s: Verification code:
+    => log in there, run `sudo true` and see what it waits for
+    ");
+}
+
+#[tokio::test]
+async fn a_command_of_root_that_talks_fast_is_ended_with_all_it_started() {
+    for settings_of_sudo in ["", "NEEDS_TERMINAL=yes"] {
+        let (_guard, folder) = folder();
+        let server = host_with(&folder, settings_of_sudo).await;
+        let connection =
+            Ssh::new(settings(&folder)).connect(&host(server.address, "deploy")).await.unwrap();
+        let process = folder.join("process");
+        let script = format!("echo $$ >{process}; exec yes");
+        let limits = Limits { idle: None, whole: Some(Duration::from_secs(1)) };
+        let command = Command { as_root: true, limits, ..Command::new(script) };
+        let fault = run_command(&connection, command).await.unwrap_err();
+        assert_eq!(fault.kind, FaultKind::TimedOut, "{fault}");
+        let process = fs_err::read_to_string(process).unwrap();
+        assert!(!runs(process.trim()), "{settings_of_sudo}: {process}");
+    }
 }
 
 /// The folder of pipes that was made.

@@ -78,7 +78,7 @@ async fn a_login_that_runs_no_commands_is_told() {
     let connection = connected(&folder, &server).await;
     let fault = run(&connection, "true").await.unwrap_err();
     assert_snapshot!(told_of(&fault, server.address), @"
-    not understood: `root@127.0.0.1:PORT` runs no commands: status 1: This account is currently not available.
+    protocol: `root@127.0.0.1:PORT` runs no commands: status 1: This account is currently not available.
     => look at the login shell of the user, and at commands its key is bound to
     ");
 }
@@ -98,7 +98,7 @@ async fn a_hung_command_is_ended_with_all_it_started_and_its_output_is_kept() {
     let fault = connection.clone().run(command, &mut heard).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::TimedOut);
     assert_snapshot!(told_of(&fault, server.address), @"
-    took too long: the command wrote nothing for 0.5 s and was ended
+    timed_out: the command wrote nothing for 0.5 s and was ended
     => look at what the host is busy with, or allow it more time
     ");
     let process = process.lock().unwrap().clone();
@@ -117,7 +117,7 @@ async fn a_command_that_talks_on_and_on_is_ended_by_the_whole_limit() {
     let command = Command { limits, ..Command::new("while :; do echo on; sleep 0.05; done") };
     let fault = run_command(&connection, command).await.unwrap_err();
     assert_snapshot!(told_of(&fault, server.address), @"
-    took too long: the command took longer than 0.5 s and was ended
+    timed_out: the command took longer than 0.5 s and was ended
     => look at what the host is busy with, or allow it more time
     ");
 }
@@ -169,7 +169,7 @@ async fn a_connection_that_is_cut_in_the_middle_of_a_command_is_told() {
     let fault = run(&connection, "true").await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Lost);
     assert_snapshot!(told_of(&fault, server.address), @"
-    connection lost: the connection to `root@127.0.0.1:PORT` ended: it was cut off
+    lost: the connection to `root@127.0.0.1:PORT` ended: it was cut off
     => what runs on the host goes on; try again to pick it up
     ");
     assert!(connection.is_closed());
@@ -184,7 +184,7 @@ async fn a_host_that_stopped_answering_is_noticed() {
     let fault = run(&connection, "true").await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Lost);
     assert_snapshot!(told_of(&fault, server.address), @"
-    connection lost: the connection to `root@127.0.0.1:PORT` ended: the host does not answer any more
+    lost: the connection to `root@127.0.0.1:PORT` ended: the host does not answer any more
     => what runs on the host goes on; try again to pick it up
     ");
 }
@@ -200,11 +200,11 @@ async fn the_words_of_a_server_that_turns_away_are_told() {
         told_of(&fault, server.address)
     };
     assert_snapshot!(told_by("Exceeded MaxStartups\r\n").await, @"
-    too many connections: cannot connect to `root@127.0.0.1:PORT`: the server said `Exceeded MaxStartups`
+    busy: cannot connect to `root@127.0.0.1:PORT`: the server said `Exceeded MaxStartups`
     => wait, connect to fewer hosts at once, or raise MaxStartups of its SSH server
     ");
     assert_snapshot!(told_by("Not allowed at this time\r\n").await, @"
-    too many connections: cannot connect to `root@127.0.0.1:PORT`: the server shuts us out for a while, and said `Not allowed at this time`
+    busy: cannot connect to `root@127.0.0.1:PORT`: the server shuts us out for a while, and said `Not allowed at this time`
     => wait, or name this machine in PerSourcePenaltyExemptList of its SSH server
     ");
 }
@@ -217,7 +217,7 @@ async fn a_host_that_opens_no_channel_is_busy() {
     let fault = run(&connection, "true").await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Busy);
     assert_snapshot!(told_of(&fault, server.address), @"
-    too many connections: `root@127.0.0.1:PORT` takes no more commands at once: Failed to open channel (ResourceShortage)
+    busy: `root@127.0.0.1:PORT` takes no more commands at once: Failed to open channel (ResourceShortage)
     => wait, or raise MaxSessions of its SSH server
     ");
 }
@@ -256,7 +256,7 @@ async fn a_host_that_takes_connections_and_says_nothing_does_not_hold_us_up() {
     let fault = Ssh::new(settings).connect(&host(address, "root")).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Lost);
     assert_snapshot!(told_of(&fault, address), @"
-    connection lost: cannot connect to `root@127.0.0.1:PORT`: no login within 0.2 s
+    lost: cannot connect to `root@127.0.0.1:PORT`: no login within 0.2 s
     => look at the load of the host and of what is in between
     ");
 }
@@ -282,7 +282,7 @@ async fn a_name_that_nobody_knows_is_told() {
     target.address = "-oProxyCommand=x".into();
     let fault = Ssh::new(settings(&folder)).connect(&target).await.unwrap_err();
     assert_snapshot!(told(&fault, &[]), @"
-    unreachable: `-oProxyCommand=x` is neither a name nor an address
+    setup: `-oProxyCommand=x` is neither a name nor an address
     => correct the address in the inventory
     ");
 }

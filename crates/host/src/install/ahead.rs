@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use package::PackageId;
 use package::bundle::Latest;
 use package::id::RoleName;
+use package::{PackageId, Sha256};
+use serde_json::json;
 
+use super::offer::Offer;
 use super::{Install, InstallError, Pinned};
 use crate::host::{Host, HostError, Job};
 use crate::plan::{Plan, PlanError, Wanted};
@@ -56,17 +58,7 @@ impl Host {
             Some(upgrade) if !upgrade.skip_checks => self.ailments(Duration::ZERO, job)?,
             _ => Vec::new(),
         };
-        let (told, unknown) = self.told(&offer, request, job)?;
-        let wanted = Wanted::Packages(offer.ids.clone());
-        let plan = if unknown.is_empty() {
-            let observed = self.observe_with(&wanted, job.clock.now(), Some(&told))?;
-            match self.plan_observed(&observed, &wanted) {
-                Err(HostError::Plan(PlanError::TakeOver)) => None,
-                plan => Some(plan?),
-            }
-        } else {
-            None
-        };
+        let (plan, unknown) = self.foresee(&offer, request, job)?;
         let (fetched, fetch_bytes) = self.lacks(&offer)?;
         let needs = offer.glance.needs;
         Ok(Ahead {
@@ -83,4 +75,45 @@ impl Host {
             ailments,
         })
     }
+
+    /// What will be done to make an offer live, and the packages of which nobody says what they are: if there are
+    /// any, the rest is not known.
+    pub(super) fn foresee(
+        &self,
+        offer: &Offer,
+        request: &Install,
+        job: &Job<'_>,
+    ) -> Result<(Option<Plan>, BTreeSet<PackageId>), InstallError> {
+        let (told, unknown) = self.told(offer, request, job)?;
+        if !unknown.is_empty() {
+            return Ok((None, unknown));
+        }
+        let wanted = Wanted::Packages(offer.ids.clone());
+        let observed = self.observe_with(&wanted, job.clock.now(), Some(&told))?;
+        match self.plan_observed(&observed, &wanted) {
+            Err(HostError::Plan(PlanError::TakeOver)) => Ok((None, unknown)),
+            plan => Ok((Some(plan?), unknown)),
+        }
+    }
+}
+
+impl Ahead {
+    /// Of what is done to make it live, if that is known.
+    pub fn switch(&self) -> Option<Sha256> {
+        self.plan.as_ref().map(|plan| switch_of(plan, &self.latest.bundle))
+    }
+}
+
+/// Of what a plan does to make a bundle live, and to what.
+pub(super) fn switch_of(plan: &Plan, bundle: &Sha256) -> Sha256 {
+    let (stops, starts) = plan.restarts();
+    let document = json!({
+        "bundle": bundle,
+        "base": plan.base,
+        "added": plan.changes.added,
+        "removed": plan.changes.removed,
+        "stops": stops,
+        "starts": starts,
+    });
+    Sha256::of(package::json::pretty(&document).as_bytes())
 }

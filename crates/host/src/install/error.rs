@@ -65,6 +65,8 @@ pub enum InstallError {
     OtherVersion { installed: String, expected: String, new: String },
     #[error("what is live fails its checks, and was left alone:\n{}", .0.iter().map(|check| format!("  {check}")).collect::<Vec<_>>().join("\n"))]
     Ill(Vec<String>),
+    #[error("what would be done is not what was planned: this host has changed since")]
+    OtherPlan,
     #[error("{} failed: this machine cannot be what it shall become", checks(.0))]
     Preflight(Box<Report>),
     #[error(transparent)]

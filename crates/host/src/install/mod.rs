@@ -113,7 +113,24 @@ impl Host {
 
     /// Makes live what the latest publication has for this host. Safe to repeat.
     pub fn install(&self, request: &Install, job: &Job<'_>) -> Result<Installed, InstallError> {
+        self.install_planned(request, None, job)
+    }
+
+    /// The same if what is done is still what somebody agreed to ([`Ahead::switch`]).
+    pub fn install_planned(
+        &self,
+        request: &Install,
+        planned: Option<Sha256>,
+        job: &Job<'_>,
+    ) -> Result<Installed, InstallError> {
         let Prepared { offer, pinned, preflight, lock, in_use } = self.prepare(request, job)?;
+        if let Some(planned) = planned {
+            let (plan, _) = self.foresee(&offer, request, job)?;
+            let switch = plan.map(|plan| ahead::switch_of(&plan, &offer.glance.latest.bundle));
+            if switch != Some(planned) {
+                return Err(InstallError::OtherPlan);
+            }
+        }
         let plan = self.go_live(&offer, pinned.as_ref(), &lock, job)?;
         drop(in_use);
         if let Some(machine) = &self.machine {

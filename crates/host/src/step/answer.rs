@@ -29,8 +29,6 @@ use crate::wire::{
 
 /// How many differences of an audit are told.
 const DIFFERENCES_MAX: usize = 1000;
-/// How many entries of the history are told, the newest.
-const ENTRIES_MAX: usize = 1000;
 
 /// How a step ended.
 pub(super) enum Answer {
@@ -121,7 +119,9 @@ impl Answering<'_, '_> {
                     if wanted.disable_preflight { ", preflight was disabled" } else { "" };
                 let reason = format!("{}{disabled}", job.reason);
                 let job = Job { reason, ..job.clone() };
-                let installed = host.install(&self.install_of(wanted)?, &job)?;
+                // An attempt before this one compared, and may have changed something since.
+                let planned = wanted.planned.filter(|_| self.attempt.earlier.is_none());
+                let installed = host.install_planned(&self.install_of(wanted)?, planned, &job)?;
                 self.done(&installed.plan)
             }
             Request::Rollback { generation, expected, reason } => {
@@ -145,11 +145,6 @@ impl Answering<'_, '_> {
             Request::Unlisten { run } => {
                 let changed = listener::end(&Steps::of(host), run).map_err(HostError::from)?;
                 Ok(Report::Done(Done { changed, ..Done::default() }))
-            }
-            Request::History => {
-                let mut entries = host.history().read().map_err(HostError::from)?;
-                entries.drain(..entries.len().saturating_sub(ENTRIES_MAX));
-                Ok(Report::History { entries })
             }
             Request::Forget { run } => {
                 listener::end(&Steps::of(host), run).map_err(HostError::from)?;
@@ -325,6 +320,7 @@ fn summary(host: &Host, ahead: Ahead) -> Result<PlanSummary, HostError> {
         found: ailment.clone(),
         fix: None,
     }));
+    let switch = ahead.switch();
     let mut summary = PlanSummary {
         from: live.map(|live| live.number),
         changes: ahead.plan.as_ref().is_none_or(|plan| !plan.is_empty()),
@@ -340,6 +336,7 @@ fn summary(host: &Host, ahead: Ahead) -> Result<PlanSummary, HostError> {
         detected_address,
         findings: found,
         digest: None,
+        switch,
     };
     summary.digest = Some(world(&summary, &ahead.latest.bundle, ahead.plan.as_ref()));
     Ok(summary)
@@ -417,7 +414,6 @@ impl From<InstallError> for Box<Failed> {
             told.findings = findings(report);
             told.findings.retain(|found| found.level >= Level::Warning);
         }
-        told.went_back = matches!(error, InstallError::Host(HostError::Returned { .. }));
         told.log = error.log().to_vec();
         Box::new(told)
     }

@@ -9,6 +9,7 @@ use package::Cancelled;
 use super::launch::Launcher;
 use super::store::digest;
 use super::{Doer, Say, Steps, failed, listener, look, report};
+use crate::generation;
 use crate::host::HostError;
 use crate::wire::{Failed, Order, Report, Request, Said};
 
@@ -95,7 +96,8 @@ impl Call<'_> {
         let log = lines[lines.len().saturating_sub(ERRORS_MAX_LINES)..].to_vec();
         let reason =
             format!("the process that does it ended {STARTS_MAX} times before it was done");
-        Failed { log, ..failed("interrupted", vec![reason], None) }
+        let live = generation::live(&self.doer.host.paths).ok().flatten();
+        Failed { live, log, ..failed("interrupted", vec![reason], None) }
     }
 }
 

@@ -12,7 +12,7 @@ use package::Sha256;
 
 use crate::install::Scene;
 use crate::relay::Nobody;
-use crate::world::{Noon, listing};
+use crate::world::{self, Noon, listing};
 
 /// A host that gets orders.
 struct Site {
@@ -49,6 +49,7 @@ impl Site {
             allow_expired: false,
             disable_preflight: true,
             skip_checks: false,
+            planned: None,
         }
     }
 
@@ -67,9 +68,14 @@ impl Site {
 
     /// What a caller hears who cannot start anybody.
     fn heard(&self, order: &Order) -> Vec<Said> {
+        self.heard_from("exit 1", order)
+    }
+
+    /// What a caller hears who starts a process of this script.
+    fn heard_from(&self, script: &str, order: &Order) -> Vec<Said> {
         let said = Mutex::new(Vec::new());
-        let launcher =
-            Launcher { program: "/bin/false".into(), arguments: Vec::new(), has_systemd: false };
+        let arguments = vec!["-c".into(), script.into()];
+        let launcher = Launcher { program: "/bin/sh".into(), arguments, has_systemd: false };
         let say = |heard: &Said| said.lock().unwrap().push(heard.clone());
         self.doer(|doer| step::call(doer, order, &launcher, &say)).unwrap();
         said.into_inner().unwrap()
@@ -203,6 +209,18 @@ fn an_interrupted_step_is_done_again_and_tells_what_changed_since_it_was_begun()
 }
 
 #[test]
+fn a_step_whose_process_dies_again_and_again_is_told_with_what_is_live() {
+    let site = Site::new();
+    site.install("run.1");
+    let order = order("run.2", Request::Install(site.wanted()));
+    let mut told = site.heard_from("cat >/dev/null; echo alas >&2; echo begun", &order);
+    let Some(Said::Report { report, .. }) = told.pop() else { panic!("{told:?}") };
+    let Report::Failed(failed) = *report else { panic!("{report:?}") };
+    assert_eq!((failed.kind.as_str(), failed.live), ("interrupted", Some(1)));
+    assert_eq!(failed.log, ["alas"; 3]);
+}
+
+#[test]
 fn a_rollback_that_is_done_again_goes_back_no_further() {
     let mut site = Site::new();
     site.install("run.1");
@@ -260,6 +278,34 @@ fn what_is_staged_is_fetched_once_and_not_live() {
 }
 
 #[test]
+fn what_was_planned_is_installed_and_nothing_else() {
+    let mut site = Site::new();
+    site.install("run.1");
+    site.scene.upgrade();
+    site.bundle = site.scene.publisher.publish(2, None);
+    let Report::Plan(plan) = site.ask(Request::Plan(site.wanted())) else { panic!("no plan") };
+    let planned = Wanted { planned: plan.switch, ..site.wanted() };
+    assert!(planned.planned.is_some());
+    // What is staged is not planned otherwise.
+    site.done("run.2", Request::Stage(site.wanted()));
+    let Report::Plan(again) = site.ask(Request::Plan(site.wanted())) else { panic!("no plan") };
+    assert_eq!(again.switch, plan.switch);
+
+    // Somebody makes another generation live in the meantime.
+    let world = &site.scene.fake.world;
+    world.host.activate(&world::wanted(&["base--1"]), &world.job()).unwrap();
+    let report = site.done("run.3", Request::Install(planned.clone()));
+    let Report::Failed(failed) = report else { panic!("{report:?}") };
+    assert_eq!((failed.kind.as_str(), failed.live), ("changed_since", Some(2)));
+    assert_eq!(site.scene.live(), ["base--1"]);
+
+    let Report::Plan(plan) = site.ask(Request::Plan(site.wanted())) else { panic!("no plan") };
+    let planned = Wanted { planned: plan.switch, ..site.wanted() };
+    let report = site.done("run.4", Request::Install(planned));
+    assert!(matches!(report, Report::Done(Done { live: Some(3), .. })), "{report:?}");
+}
+
+#[test]
 fn failures_have_a_kind_a_cause_and_what_to_do() {
     let site = Site::new();
     let kind = |change: &dyn Fn(&mut Wanted)| {
@@ -300,8 +346,7 @@ fn a_switch_that_fails_its_trial_says_so_and_that_the_host_went_back() {
     site.bundle = site.scene.publisher.publish(2, None);
     let report = site.done("run.2", Request::Install(site.wanted()));
     let Report::Failed(failed) = report else { panic!("{report:?}") };
-    assert_eq!((failed.kind.as_str(), failed.went_back), ("check_failed", true));
-    assert_eq!(failed.live, Some(1));
+    assert_eq!((failed.kind.as_str(), failed.live), ("check_failed", Some(1)));
     assert!(failed.log.contains(&"no pulse".to_owned()), "{failed:?}");
 }
 

@@ -2,7 +2,6 @@
 //!
 //! The texts here are the protocol: one that changes is a change for every program that is out there.
 
-use host::history::{By, Entry, What};
 use host::wire::{
     Action, Audit, Difference, Done, Failed, Finding, Level, Order, PlanSummary, Relay, Report,
     Request, Said, Status, StepId, VERSION, Wanted,
@@ -48,6 +47,7 @@ fn wanted() -> Wanted {
         allow_expired: false,
         disable_preflight: false,
         skip_checks: false,
+        planned: None,
     }
 }
 
@@ -82,35 +82,30 @@ fn orders_are_these_texts() {
         Request::Reach { addresses: vec!["10.0.0.1:80".parse().unwrap()] },
         Request::Listen { ports: [80, 443].into(), seconds: 30 },
         Request::Unlisten { run: "run-1".to_owned() },
-        Request::History,
         Request::Forget { run: "run-1".to_owned() },
     ];
     insta::assert_snapshot!(texts(requests.into_iter().map(order).collect()), @r#"
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"status"}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"plan","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"preflight","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"stage","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"relay","folder":"/var/lib/bundle","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","from":"http://10.0.0.1:40000","packages":["a--2"],"seconds":3600}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"relay","folder":"/var/lib/bundle","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","packages":["a--2"],"seconds":3600}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"install","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"public_key":"RW","role_keys":["AGE-SECRET-KEY-1"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"check","cluster":true}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"rollback","generation":2,"expected":3,"reason":"a wave failed"}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"rollback","reason":"a wave failed"}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"audit","fast":true}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"uninstall","purge":true}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"act","action":"join","arguments":["m2"]}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"reach","addresses":["10.0.0.1:80"]}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"listen","ports":[80,443],"seconds":30}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"unlisten","run":"run-1"}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"history"}
-    {"version":2,"id":"run-1.host-2.install","limit_seconds":900,"request":"forget","run":"run-1"}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"status"}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"plan","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"preflight","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"stage","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"relay","folder":"/var/lib/bundle","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","from":"http://10.0.0.1:40000","packages":["a--2"],"seconds":3600}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"relay","folder":"/var/lib/bundle","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","packages":["a--2"],"seconds":3600}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"install","from":"http://h","bundle":"1e6ed65d77d6364eeaed5a745ba5c4985ae2b700dd85d7cf7f027bdf294a33fc","roles":["master"],"public_key":"RW","role_keys":["AGE-SECRET-KEY-1"],"upgrade":true,"allow_older":false,"allow_expired":false,"disable_preflight":false,"skip_checks":false}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"check","cluster":true}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"rollback","generation":2,"expected":3,"reason":"a wave failed"}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"rollback","reason":"a wave failed"}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"audit","fast":true}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"uninstall","purge":true}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"act","action":"join","arguments":["m2"]}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"reach","addresses":["10.0.0.1:80"]}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"listen","ports":[80,443],"seconds":30}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"unlisten","run":"run-1"}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"forget","run":"run-1"}
     "#);
 }
 
 fn reports() -> Vec<Report> {
-    let by = By { user: "ada".to_owned(), command: "x".to_owned(), program: "m 1".to_owned() };
-    let what = What::Switched { from: Some(1), to: 2 };
-    let entry = Entry::new("2026-01-02T12:00:00Z".parse().unwrap(), by, what);
     let finding = Finding {
         name: "disk".to_owned(),
         level: Level::Error,
@@ -165,7 +160,6 @@ fn reports() -> Vec<Report> {
             unreachable: vec![("10.0.0.1:80".parse().unwrap(), "refused".to_owned())],
         },
         Report::Listened { in_use: [80].into(), failed: vec![(1, "no".to_owned())] },
-        Report::History { entries: vec![entry] },
         Report::Unsupported { newest: 1 },
     ]
 }
@@ -175,26 +169,23 @@ fn what_a_host_says_is_these_texts() {
     let mut all = vec![
         Said::Line { text: "added a--1".to_owned() },
         Said::Progress { done_bytes: 1, total_bytes: 2 },
-        Said::Ready,
     ];
     all.extend(reports().into_iter().map(said));
     insta::assert_snapshot!(texts(all), @r#"
     {"said":"line","text":"added a--1"}
     {"said":"progress","done_bytes":1,"total_bytes":2}
-    {"said":"ready"}
-    {"said":"report","version":2,"already":false,"report":"status","roles":[],"live":7,"generations":[],"distribution_version":null,"bundle":null,"packages":[],"failed_units":[],"time":null,"machine":null,"boot":null,"detected_address":null,"addresses":[],"free_bytes":null,"actions":[{"package":"quorum--1","name":"join","on":"add","of":["master"],"from":["master"],"description":"adds a member","timeout_seconds":60}]}
-    {"said":"report","version":2,"already":false,"report":"plan","from":7,"changes":true,"added":["a--2"],"removed":["a--1"],"fetched":["a--2"],"fetch_bytes":12,"disk_bytes":34,"free_bytes":null,"stops":["a.service"],"starts":["a.service"],"unknown":["b--1"],"detected_address":null,"findings":[],"digest":null}
-    {"said":"report","version":2,"already":false,"report":"findings","findings":[{"name":"disk","level":"error","found":"1 MB","fix":"make room"}]}
-    {"said":"report","version":2,"already":false,"report":"relaying","port":40000,"bytes":12}
-    {"said":"report","version":2,"already":false,"report":"relaying","bytes":0}
-    {"said":"report","version":2,"already":false,"report":"done","changed":true,"before":1,"live":2,"kept":[]}
-    {"said":"report","version":2,"already":false,"report":"failed","kind":"preflight","causes":["outer","inner"],"remedy":"do it","live":null,"went_back":false,"findings":[{"name":"disk","level":"error","found":"1 MB","fix":"make room"}],"log":["last"]}
-    {"said":"report","version":2,"already":false,"report":"audit","generation":0,"digest":null,"entries":0,"bytes":0,"differences":[{"at":"bin/a","should":"x","is":"y"}],"more":0,"unchecked":[]}
-    {"said":"report","version":2,"already":false,"report":"acted","output":"joined\n"}
-    {"said":"report","version":2,"already":false,"report":"reached","unreachable":[["10.0.0.1:80","refused"]]}
-    {"said":"report","version":2,"already":false,"report":"listened","in_use":[80],"failed":[[1,"no"]]}
-    {"said":"report","version":2,"already":false,"report":"history","entries":[{"format":1,"time":"2026-01-02T12:00:00Z","by":{"user":"ada","command":"x","program":"m 1"},"event":"switched","from":1,"to":2}]}
-    {"said":"report","version":2,"already":false,"report":"unsupported","newest":1}
+    {"said":"report","version":3,"already":false,"report":"status","roles":[],"live":7,"generations":[],"distribution_version":null,"bundle":null,"packages":[],"failed_units":[],"time":null,"machine":null,"boot":null,"detected_address":null,"addresses":[],"free_bytes":null,"actions":[{"package":"quorum--1","name":"join","on":"add","of":["master"],"from":["master"],"description":"adds a member","timeout_seconds":60}]}
+    {"said":"report","version":3,"already":false,"report":"plan","from":7,"changes":true,"added":["a--2"],"removed":["a--1"],"fetched":["a--2"],"fetch_bytes":12,"disk_bytes":34,"free_bytes":null,"stops":["a.service"],"starts":["a.service"],"unknown":["b--1"],"detected_address":null,"findings":[],"digest":null,"switch":null}
+    {"said":"report","version":3,"already":false,"report":"findings","findings":[{"name":"disk","level":"error","found":"1 MB","fix":"make room"}]}
+    {"said":"report","version":3,"already":false,"report":"relaying","port":40000,"bytes":12}
+    {"said":"report","version":3,"already":false,"report":"relaying","bytes":0}
+    {"said":"report","version":3,"already":false,"report":"done","changed":true,"before":1,"live":2,"kept":[]}
+    {"said":"report","version":3,"already":false,"report":"failed","kind":"preflight","causes":["outer","inner"],"remedy":"do it","live":null,"findings":[{"name":"disk","level":"error","found":"1 MB","fix":"make room"}],"log":["last"]}
+    {"said":"report","version":3,"already":false,"report":"audit","generation":0,"digest":null,"entries":0,"bytes":0,"differences":[{"at":"bin/a","should":"x","is":"y"}],"more":0,"unchecked":[]}
+    {"said":"report","version":3,"already":false,"report":"acted","output":"joined\n"}
+    {"said":"report","version":3,"already":false,"report":"reached","unreachable":[["10.0.0.1:80","refused"]]}
+    {"said":"report","version":3,"already":false,"report":"listened","in_use":[80],"failed":[[1,"no"]]}
+    {"said":"report","version":3,"already":false,"report":"unsupported","newest":1}
     "#);
 }
 

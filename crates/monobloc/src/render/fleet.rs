@@ -2,12 +2,12 @@
 //! Of few hosts each is told, of thousands only those in trouble.
 
 use std::io::Write as _;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use fleet::event::{Counts, Event, What};
 use fleet::run::{HostState, RunSpec, Stopped, WaveKind};
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use super::crowd::Crowd;
 use super::{ERROR, Output, WARNING, bytes, plain, plural};
@@ -17,13 +17,13 @@ use crate::context::Context;
 const FEW: usize = 24;
 /// So many hosts in trouble are told one by one; the rest is in the end's account.
 const TROUBLES_MAX: usize = 20;
-/// Nobody sees more.
-const REDRAW: Duration = Duration::from_millis(100);
+/// How often it is drawn at least.
+const TICK: Duration = Duration::from_millis(200);
 
 /// While it is known who is through.
-const COUNTING: &str = "{msg}\n  {prefix:14} {bar:24} {pos}/{len} hosts";
+const COUNTING: &str = "{crowd}\n  {prefix:14} {bar:24} {pos}/{len} hosts";
 /// While it is not.
-const CLEANING: &str = "{msg}\n  {prefix:14} {len} hosts";
+const CLEANING: &str = "{crowd}\n  {prefix:14} {len} hosts";
 
 /// Shows what happens while it happens.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct FleetProgress {
     is_few: bool,
     is_silent: bool,
     is_verbose: bool,
-    seen: Mutex<Seen>,
+    seen: Arc<Mutex<Seen>>,
     /// What happened while somebody was asked; none: nobody is.
     meanwhile: Mutex<Option<Vec<Event>>>,
 }
@@ -47,7 +47,6 @@ struct Seen {
     troubles: usize,
     asides: usize,
     gate: Vec<String>,
-    drawn: Instant,
 }
 
 impl FleetProgress {
@@ -67,24 +66,24 @@ impl FleetProgress {
             if interactive { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let hosts = spec.worked_on();
         let bar = ProgressBar::with_draw_target(Some(hosts as u64), target);
-        bar.set_style(style(COUNTING));
+        let seen = Arc::new(Mutex::new(Seen {
+            crowd: Crowd::new(spec),
+            phase: String::new(),
+            tenths: 0,
+            troubles: 0,
+            asides: 0,
+            gate: Vec::new(),
+        }));
+        bar.set_style(style(COUNTING, &seen));
         if interactive {
-            bar.enable_steady_tick(Duration::from_millis(200));
+            bar.enable_steady_tick(TICK);
         }
         Self {
             bar,
             is_few: hosts <= FEW,
             is_silent,
             is_verbose: false,
-            seen: Mutex::new(Seen {
-                crowd: Crowd::new(spec),
-                phase: String::new(),
-                tenths: 0,
-                troubles: 0,
-                asides: 0,
-                gate: Vec::new(),
-                drawn: Instant::now(),
-            }),
+            seen,
             meanwhile: Mutex::default(),
         }
     }
@@ -125,7 +124,7 @@ impl FleetProgress {
         answer
     }
 
-    fn meanwhile(&self) -> std::sync::MutexGuard<'_, Option<Vec<Event>>> {
+    fn meanwhile(&self) -> MutexGuard<'_, Option<Vec<Event>>> {
         self.meanwhile.lock().expect("rendering does not panic")
     }
 
@@ -180,6 +179,7 @@ impl FleetProgress {
             What::Host { host, state } => self.host(host, state),
             What::Retrying { host, step, fault, wait_ms, .. } if self.is_few => {
                 let seconds = wait_ms.div_ceil(1000);
+                let fault = plain(&fault.to_string());
                 self.say(&format!("{host}: {step}: {fault}; trying again in {seconds} s"));
             }
             What::Supplied { host, from, bytes: moved } if self.is_few => {
@@ -191,7 +191,7 @@ impl FleetProgress {
                 seen.asides += 1;
                 if seen.asides <= TROUBLES_MAX {
                     drop(seen);
-                    self.say(&format!("{host}: {during}: {cause}"));
+                    self.say(&format!("{host}: {during}: {}", plain(cause)));
                 }
             }
             What::Line { host, text } if self.is_verbose => {
@@ -206,7 +206,9 @@ impl FleetProgress {
         name.clone_into(&mut seen.phase);
         seen.tenths = 0;
         let is_counting = seen.crowd.progress().is_some();
-        self.bar.set_style(style(if is_counting { COUNTING } else { CLEANING }));
+        // Whoever draws needs it.
+        drop(seen);
+        self.bar.set_style(style(if is_counting { COUNTING } else { CLEANING }, &self.seen));
         self.bar.set_prefix(name.to_owned());
         self.bar.set_length(hosts as u64);
         self.bar.set_position(0);
@@ -253,16 +255,12 @@ impl FleetProgress {
         }
     }
 
+    /// Says how far it is; it is drawn when it is time to.
     fn draw(&self) {
-        let mut seen = self.seen();
-        if !self.is_watched() || seen.drawn.elapsed() < REDRAW {
-            return;
-        }
-        seen.drawn = Instant::now();
-        if let Some((through, _)) = seen.crowd.progress() {
+        let progress = self.seen().crowd.progress();
+        if let Some((through, _)) = progress.filter(|_| self.is_watched()) {
             self.bar.set_position(through as u64);
         }
-        self.bar.set_message(seen.crowd.lines());
     }
 
     /// What keeps a cluster from being well, when it is something else than before.
@@ -281,8 +279,8 @@ impl FleetProgress {
         !self.bar.is_hidden()
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.seen.lock().expect("rendering does not panic")
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        lock(&self.seen)
     }
 
     fn warn(&self, text: &str) {
@@ -301,8 +299,20 @@ impl FleetProgress {
     }
 }
 
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("the template is valid")
+/// A style that reads what was seen whenever it is drawn: what came last must not wait for the next event.
+fn style(template: &str, seen: &Arc<Mutex<Seen>>) -> ProgressStyle {
+    let seen = Arc::clone(seen);
+    let crowd = move |_: &ProgressState, to: &mut dyn std::fmt::Write| {
+        let lines = lock(&seen).crowd.lines();
+        // It is written to memory.
+        let _ = to.write_str(&lines);
+    };
+    let style = ProgressStyle::with_template(template).expect("the template is valid");
+    style.with_key("crowd", crowd)
+}
+
+fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+    seen.lock().expect("rendering does not panic")
 }
 
 /// How many waves there are of which size.
@@ -346,6 +356,22 @@ pub(crate) fn words(state: &HostState) -> &'static str {
         HostState::InDoubt(_) => "in doubt",
         HostState::Skipped => "left alone",
     }
+}
+
+/// What kind of thing went wrong, as people say it. Most names are words.
+pub(crate) fn kind_words(kind: &str) -> String {
+    match kind {
+        "setup" => "wrong settings",
+        "busy" => "too many connections",
+        "lost" => "connection lost",
+        "login" => "login refused",
+        "sudo" => "not allowed to become root",
+        "machine" => "wrong machine",
+        "protocol" => "not understood",
+        "step" => "failed",
+        kind => return kind.replace('_', " "),
+    }
+    .to_owned()
 }
 
 /// Why a run stopped by itself.

@@ -79,7 +79,10 @@ impl Site {
 
     fn fleet(&self, words: &[&str]) -> std::process::Command {
         let mut command = self.env.monobloc(words);
-        command.args(["--inventory", "hosts.yaml", "--folders", "hosts"]);
+        // A run, or a plan, knows its hosts and where they are.
+        if !["resume", "apply", "logs", "export"].contains(&words[0]) {
+            command.args(["--inventory", "hosts.yaml", "--folders", "hosts"]);
+        }
         command
     }
 
@@ -253,10 +256,7 @@ fn a_saved_plan_is_done_once_and_to_the_hosts_that_it_knows_only() {
     assert!(said.contains("`plan.json` is about 2 hosts, and not about a2"), "{said}");
     site.unblock("a2");
 
-    let apply = |file: &str| {
-        let mut command = site.env.monobloc(&["apply", file, "--folders", "hosts"]);
-        command.output().unwrap()
-    };
+    let apply = |file: &str| site.fleet(&["apply", file]).output().unwrap();
     let output = apply("plan.json");
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success() && said.ends_with("upgrade: 2 done\n"), "{said}");
@@ -273,19 +273,23 @@ fn a_saved_plan_is_done_once_and_to_the_hosts_that_it_knows_only() {
     ");
     assert_eq!(site.live("m1").as_deref(), Some("2"));
 
-    // It says itself which hosts it is about.
-    assert_snapshot!(show(&mut site.env.monobloc(&["apply", "plan.json", "--hosts", "a2"])), @"
-    exit: 2
-    --- stdout
-    --- stderr
-    error: unexpected argument '--hosts' found
+    // It says itself which hosts it is about, and how they are reached.
+    for word in ["--hosts", "--push", "--relay", "--folders"] {
+        let said = show(&mut site.fleet(&["apply", "plan.json", word]));
+        assert!(said.contains(&format!("error: unexpected argument '{word}' found")), "{said}");
+    }
+    let runs = site.document(&["status", "--runs", "--json"]);
+    let open = runs["runs"].as_array().unwrap().iter().filter(|run| run["ended"].is_null());
+    assert_eq!(open.count(), 0, "{runs}");
+}
 
-      tip: to pass '--hosts' as a value, use '-- --hosts'
-
-    Usage: monobloc apply <FILE>
-
-    For more information, try '--help'.
-    ");
+#[test]
+fn a_run_is_resumed_on_all_of_its_hosts_or_not_at_all() {
+    let site = Site::new();
+    for word in ["--hosts", "--role", "--inventory", "--folders"] {
+        let said = show(&mut site.fleet(&["resume", word, "a1"]));
+        assert!(said.contains(&format!("error: unexpected argument '{word}' found")), "{said}");
+    }
 }
 
 #[test]
@@ -295,7 +299,7 @@ fn a_saved_uninstallation_removes_nothing_that_nobody_saw() {
     site.block("a2");
     site.fails(&["plan", "uninstall", "--save", "plan.json"]);
     site.unblock("a2");
-    let mut apply = site.env.monobloc(&["apply", "plan.json", "--folders", "hosts"]);
+    let mut apply = site.fleet(&["apply", "plan.json"]);
     assert!(answer(&mut apply, 0).ends_with("uninstall: 2 done\n"));
     assert_eq!((site.live("a1"), site.live("a2").as_deref()), (None, Some("1")));
     let output = apply.output().unwrap();
@@ -457,6 +461,115 @@ fn an_edited_configuration_is_deployed_only_when_it_is_configured() {
     error: `genconf/config.yaml` is not what was configured: it changed since
     hint: make a bundle of it: `monobloc configure`
     ");
+}
+
+#[test]
+fn what_was_done_can_be_looked_at_and_undone_while_a_configuration_is_edited() {
+    let site = Site::new();
+    site.does(&["deploy"]);
+    site.env.write_config("half of a configu");
+    for words in [
+        &["status"][..],
+        &["postflight"],
+        &["audit"],
+        &["plan", "uninstall"],
+        &["uninstall", "--yes"],
+    ] {
+        site.does(words);
+    }
+    assert_eq!(site.live("m1"), None);
+}
+
+#[test]
+fn a_rollback_takes_nothing_more_back_than_the_last_run_did() {
+    let site = Site::new();
+    site.does(&["deploy"]);
+    site.publish_next();
+    site.does(&["upgrade"]);
+    site.configure(&CONFIG.replace("harbour", "cove"));
+    site.does(&["upgrade"]);
+    let undone = site.document(&["rollback", "--json"]);
+    assert!(undone["undoes"].is_string(), "{undone}");
+    let live = site.live("a1");
+    assert_snapshot!(site.does(&["rollback"]), @"rollback: 3 unchanged");
+    assert_eq!(site.live("a1"), live);
+
+    // It finds all hosts with something else, and leaves them alone.
+    site.does(&["deploy"]);
+    assert_snapshot!(show(&mut site.fleet(&["rollback"])), @"
+    exit: 2
+    --- stdout
+    --- stderr
+    error: run [RUN], the last one, left nothing that can be undone
+    hint: the upgrade of [INSTANT] did: `monobloc rollback [RUN]` undoes it
+    ");
+    assert_eq!(site.live("a1"), live);
+}
+
+#[test]
+fn hosts_are_limited_by_name_role_and_label() {
+    let site = Site::new();
+    let labelled = HOSTS.replace("name: a2,", "name: a2, labels: {site: east},");
+    fs_err::write(site.env.path("hosts.yaml"), labelled).unwrap();
+    for (words, hosts) in [
+        (&["--hosts", "a1,10.0.0.1"][..], &["m1", "a1"][..]),
+        (&["--role", "slave"], &["a1", "a2"]),
+        (&["--label", "site=east"], &["a2"]),
+    ] {
+        let document: Value =
+            serde_json::from_str(&site.does(&[&["status", "--json"], words].concat())).unwrap();
+        let all = document["hosts"].as_array().unwrap();
+        let names: Vec<&str> = all.iter().map(|host| host["name"].as_str().unwrap()).collect();
+        assert_eq!(names, hosts, "{words:?}");
+    }
+}
+
+#[test]
+fn old_flags_go_the_whole_way_with_options_behind_two_dashes() {
+    let site = Site::new();
+    let old = |flag: &str, more: &[&str]| {
+        let hosts = ["--inventory", "hosts.yaml", "--folders", "hosts"];
+        answer(&mut site.env.monobloc(&[&[flag, "--"], &hosts[..], more].concat()), 0)
+    };
+    assert!(old("--preflight", &[]).ends_with("preflight: 3 done\n"));
+    assert!(old("--deploy", &[]).ends_with("deploy: 3 done\n"));
+    let document: Value = serde_json::from_str(&old("--postflight", &["--json"])).unwrap();
+    assert_eq!(document["counts"]["done"], 3, "{document}");
+    assert!(old("--uninstall", &["--yes"]).ends_with("uninstall: 3 done\n"));
+    assert_eq!(site.live("m1"), None);
+
+    assert_snapshot!(show(&mut site.env.monobloc(&["--genconf", "--", "--yes"])), @"
+    exit: 1
+    --- stdout
+    --- stderr
+    error: options behind `--` are for what is done to all hosts
+    hint: say `--preflight`, `--deploy`, `--postflight` or `--uninstall` before them
+    ");
+}
+
+#[test]
+fn every_command_for_all_hosts_shows_examples() {
+    let env = TestEnv::new();
+    for command in [
+        "plan",
+        "apply",
+        "preflight",
+        "deploy",
+        "postflight",
+        "upgrade",
+        "rollback",
+        "status",
+        "audit",
+        "uninstall",
+        "resume",
+        "logs",
+        "export",
+        "simulate",
+    ] {
+        let output = succeed(&mut env.monobloc(&[command, "--help"]));
+        let help = String::from_utf8(output.stdout).unwrap();
+        assert!(help.contains("Examples:\n  monobloc "), "{command}: {help}");
+    }
 }
 
 #[test]

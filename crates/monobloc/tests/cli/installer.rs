@@ -72,7 +72,7 @@ fn an_empty_password_is_refused() {
     --- stderr
     error: unexpected argument 'build' found
 
-    Usage: monobloc [OPTIONS]
+    Usage: monobloc [OPTIONS] [-- <OPTION>...]
 
     For more information, try '--help'.
     ");
@@ -159,7 +159,11 @@ fn the_installer_tells_of_all_its_flags() {
     --- stdout
     Make a cluster's configuration from `genconf/config.yaml`
 
-    Usage: dcos_generate_config.sh [OPTIONS]
+    Usage: dcos_generate_config.sh [OPTIONS] [-- <OPTION>...]
+
+    Arguments:
+      [OPTION]...  With `--preflight`, `--deploy`, `--postflight` or `--uninstall`: options of `monobloc
+                   preflight` and so on
 
     Options:
           --genconf
@@ -202,6 +206,12 @@ fn the_installer_tells_of_all_its_flags() {
               Tell nobody what was done; nobody is ever told
       -h, --help
               Print help
+
+    Examples:
+      dcos_generate_config.sh                               genconf/config.yaml becomes genconf/serve
+      dcos_generate_config.sh --deploy                      install all hosts over SSH
+      dcos_generate_config.sh --deploy -- --accept-new      the same, and nobody is asked about keys
+      dcos_generate_config.sh --uninstall -- --yes          remove everything, and nobody is asked
     --- stderr
     ");
 }
@@ -217,7 +227,7 @@ fn the_installer_does_one_thing_at_a_time() {
     --- stderr
     error: the argument '--genconf' cannot be used with '--validate-config'
 
-    Usage: dcos_generate_config.sh --genconf
+    Usage: dcos_generate_config.sh --genconf [-- <OPTION>...]
 
     For more information, try '--help'.
     ");

@@ -30,12 +30,13 @@ pub(crate) struct Published {
 }
 
 pub(crate) struct Site {
+    /// It goes before the network that it listens in.
+    pub(crate) gate: Gate,
     cluster: Guard,
     /// What is installed; the scripts are named after it.
     distribution: &'static str,
     /// Trees and the files that are made of them.
     folder: tempfile::TempDir,
-    pub(crate) gate: Gate,
     server: Mutex<Option<Server>>,
     pub(crate) published: BTreeMap<String, Published>,
 }
@@ -77,7 +78,7 @@ impl Site {
         let gate = Gate::new(SocketAddr::from((cluster.machine_address(), PORT)));
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let (server, published) = (Mutex::default(), BTreeMap::new());
-        Self { cluster, distribution, folder, gate, server, published }
+        Self { gate, cluster, distribution, folder, server, published }
     }
 
     pub(crate) fn host(&self, name: &str) -> &Host {
@@ -157,7 +158,7 @@ impl Site {
 
     /// A command for all hosts of the cluster, over SSH.
     pub(crate) fn fleet(&self, words: &[&str]) -> Command {
-        self.fleet_of(words, &self.cluster.inventory(), &self.cluster.known_hosts())
+        self.fleet_of(words, &self.cluster.inventory(), None)
     }
 
     /// The same for hosts that somebody else lists, with keys that somebody else knows.
@@ -165,18 +166,16 @@ impl Site {
         &self,
         words: &[&str],
         inventory: &Utf8Path,
-        known: &Utf8Path,
+        known: Option<&Utf8Path>,
     ) -> Command {
         let config = self.cluster.config().unwrap();
         let mut command = self.command(words);
         command.args(["--config", config.as_str()]);
-        // A plan knows its hosts.
-        if words[0] != "apply" {
+        // A run, or a plan, knows its hosts.
+        if !["apply", "resume", "logs", "export"].contains(&words[0]) {
             command.args(["--inventory", inventory.as_str()]);
         }
-        if !["logs", "export"].contains(&words[0]) {
-            command.args(["--known-hosts", known.as_str()]);
-        }
+        command.args(known.iter().flat_map(|known| ["--known-hosts", known.as_str()]));
         command
     }
 

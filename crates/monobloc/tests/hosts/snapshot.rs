@@ -37,7 +37,8 @@ pub(crate) fn of(host: &Host) -> Snapshot {
         ),
         (
             "units",
-            "systemctl list-units --all --no-legend --no-pager --plain --type=service,target,timer,socket | awk '{print $1, $2}' | grep -v -e ^user -e ^session -e systemd-tmpfiles-clean",
+            // What another unit only speaks of comes and goes with that.
+            "systemctl list-units --all --no-legend --no-pager --plain --type=service,target,timer,socket | awk '$2 != \"not-found\" || $3 != \"inactive\" {print $1, $2}' | grep -v -e ^user -e ^session -e systemd-tmpfiles-clean",
         ),
         ("failed units", "systemctl list-units --failed --no-legend --no-pager"),
         // Each address has a way to itself; those that cards give themselves come when they are ready.

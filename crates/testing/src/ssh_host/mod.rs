@@ -96,8 +96,6 @@ pub enum Reply {
         /// Its status.
         status: u32,
     },
-    /// Says that it began, and never anything more.
-    Hangs,
     /// Says that it began, and then the connection is cut.
     Cuts,
     /// Says that it began, and then nothing comes over the connection, which stays open.

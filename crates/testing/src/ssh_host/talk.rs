@@ -246,7 +246,7 @@ async fn pretend(reply: Reply, name: &str, handle: &Handle, channel: ChannelId, 
         Reply::Refuses { stderr, status } => (String::new(), stderr, status),
         Reply::Cuts => return valve.cut(),
         Reply::GoesSilent => return valve.silence(),
-        Reply::Hangs | Reply::Runs { .. } => return,
+        Reply::Runs { .. } => return,
     };
     drop(handle.data(channel, stdout).await);
     drop(handle.extended_data(channel, 1, stderr).await);

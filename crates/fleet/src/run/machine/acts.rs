@@ -7,6 +7,7 @@ use host::wire::{Report, Request};
 
 use super::{At, Doing, Effect, Effects, InWaves, Machine, Outcome, Part};
 use crate::event::What;
+use crate::fault::FaultKind;
 use crate::run::membership::Acting;
 use crate::run::state::{Happening, HostState, Trouble};
 
@@ -25,6 +26,8 @@ pub(super) struct Acts {
     heard: Option<Heard>,
     /// Why it is not done yet.
     trouble: Option<Trouble>,
+    /// Somebody was told who may have done it.
+    may_be_done: bool,
 }
 
 /// What came of it.
@@ -38,6 +41,11 @@ enum Heard {
 }
 
 impl Acts {
+    /// Nobody was told of what comes next.
+    fn begin_next(&mut self) {
+        (self.told, self.trouble, self.may_be_done) = (Vec::new(), None, false);
+    }
+
     /// Names the step among those of the wave.
     pub(super) fn tag(&self) -> String {
         let kind = if self.is_regret { "regret" } else { "act" };
@@ -108,7 +116,7 @@ impl Machine {
 
     fn begin_acts(&mut self, is_regret: bool, left: VecDeque<(usize, usize)>) {
         let (told, heard, trouble) = (Vec::new(), None, None);
-        let acts = Acts { is_regret, left, told, heard, trouble };
+        let acts = Acts { is_regret, left, told, heard, trouble, may_be_done: false };
         self.set_part(Part::Act(Box::new(acts)));
     }
 
@@ -124,11 +132,12 @@ impl Machine {
             Outcome::Faulted { fault, .. } => Heard::Nothing(Trouble::fault(DURING, fault)),
             Outcome::Answered { .. } | Outcome::Silent => {
                 let cause = "it does not know how to do that";
-                Heard::Nothing(Trouble::because(DURING, "not understood", cause))
+                Heard::Nothing(Trouble::because(DURING, FaultKind::Protocol.name(), cause))
             }
         };
         if let At::Waves(InWaves { part: Part::Act(acts), .. }) = &mut self.at {
             acts.heard = Some(heard);
+            acts.may_be_done |= matches!(outcome, Outcome::Faulted { sent: true, .. });
         }
     }
 
@@ -156,7 +165,7 @@ impl Machine {
         } else {
             let why = acts.trouble.take().unwrap_or_else(|| {
                 let cause = format!("nobody is left who could do `{}`", acting.name());
-                Trouble::because(DURING, "nobody can act", cause)
+                Trouble::because(DURING, "nobody_can_act", cause)
             });
             self.act_failed(&mut acts, why, out);
         }
@@ -184,15 +193,21 @@ impl Machine {
             }
         }
         acts.left.pop_front();
-        (acts.told, acts.trouble) = (Vec::new(), None);
+        acts.begin_next();
     }
 
-    /// It was not done. A host that comes or goes is then left as it is.
+    /// It was not done, or nobody knows; then it is taken back. A host that comes or goes is left as it is.
     fn act_failed(&mut self, acts: &mut Acts, mut why: Trouble, out: &mut Effects) {
         let Some((host, acting)) = self.acting(acts) else { return };
         let action = acting.name().to_owned();
         let on = acts.told.last().map(|on| self.spec.hosts[*on].host.name.clone());
-        (acts.told, acts.trouble) = (Vec::new(), None);
+        if let At::Waves(at) = &mut self.at
+            && acts.may_be_done
+            && !acts.is_regret
+        {
+            at.announced.insert(host);
+        }
+        acts.begin_next();
         if acts.is_regret {
             acts.left.pop_front();
             let host = on.unwrap_or_else(|| self.spec.hosts[host].host.name.clone());

@@ -1,8 +1,9 @@
 //! What hosts are told, and what their answers mean.
 
-use host::wire::{Level, PlanSummary, Report, Request};
+use host::wire::{CHANGED_SINCE, Level, PlanSummary, Report, Request, Wanted};
 
 use super::{Action, At, Doing, Machine, Outcome, Part, Todo};
+use crate::fault::FaultKind;
 use crate::run::spec::{Change, Operation, Task, UNDO, Work, changes_host, request_name};
 use crate::run::state::{Happening, Trouble};
 
@@ -84,7 +85,11 @@ impl Machine {
             (Doing::Fetch | Doing::Serve, _) => Request::Relay(self.relay(host, wanted().bundle)),
             (Doing::Stage, _) => Request::Stage(wanted()),
             (Doing::Switch, Work::Waves(waves)) => match waves.change {
-                Change::Install => Request::Install(wanted()),
+                Change::Install => {
+                    // Hours may have passed since it planned that.
+                    let planned = target.planned.and(self.hosts[host].switch);
+                    Request::Install(Wanted { planned, ..wanted() })
+                }
                 Change::Uninstall { purge } => Request::Uninstall { purge },
                 Change::Rollback => Request::Rollback {
                     generation: target.back.map(|back| back.generation),
@@ -133,20 +138,32 @@ impl Machine {
             }
         };
         if !self.action(host, doing).is_answered_by(report) {
-            let trouble = Trouble::because(during, "not understood", "an answer to something else");
+            let cause = "an answer to something else";
+            let trouble = Trouble::because(during, FaultKind::Protocol.name(), cause);
             return if changes {
                 Happening::Vanished(trouble)
             } else {
                 Happening::Refused(trouble)
             };
         }
+        let target = self.spec.hosts[host].back.map(|back| back.generation);
         let entry = &mut self.hosts[host];
         match report {
+            // A host that goes back does not return when it is not well there: it is where it shall be.
+            Report::Failed(failed)
+                if doing == Doing::Switch && target.is_some() && failed.live == target =>
+            {
+                entry.live = failed.live;
+                Happening::Did { changed: true }
+            }
             Report::Failed(failed) => {
                 let trouble = Trouble::said(during, failed);
                 let from = entry.before.or(entry.from);
                 // It failed with something else live than before: that is no state to leave it in.
-                let is_elsewhere = failed.live.is_some() && from.is_some() && failed.live != from;
+                let is_elsewhere = entry.is_looked_at
+                    && failed.live.is_some()
+                    && failed.live != from
+                    && failed.kind != CHANGED_SINCE;
                 match doing {
                     Doing::Switch if is_elsewhere => Happening::Vanished(trouble),
                     _ => Happening::Refused(trouble),
@@ -166,9 +183,9 @@ impl Machine {
             }
             Report::Unsupported { newest } => {
                 let cause = format!("the host knows version {newest}, which cannot do that");
-                Happening::Refused(Trouble::because(during, "host too old", cause))
+                Happening::Refused(Trouble::because(during, "host_too_old", cause))
             }
-            _ => Happening::Did { changed: true },
+            _ => Happening::Did { changed: !self.spec.phases[self.phase].of_unchanged },
         }
     }
 
@@ -176,12 +193,12 @@ impl Machine {
     fn planned(&mut self, host: usize, during: &str, plan: &PlanSummary) -> Happening {
         let entry = &mut self.hosts[host];
         entry.is_looked_at = true;
-        entry.from = plan.from;
+        (entry.from, entry.switch) = (plan.from, plan.switch);
         entry.kind = self.kinds.of(&plan.fetched);
         let planned = self.spec.hosts[host].planned;
         if planned.is_some() && planned != plan.digest {
             let cause = "the host is not as it was when it was planned";
-            return Happening::Refused(Trouble::because(during, "changed since", cause));
+            return Happening::Refused(Trouble::because(during, CHANGED_SINCE, cause));
         }
         let trouble = Trouble::findings(during, &plan.findings);
         let is_new = plan.from.is_none() || self.spec.operation != Operation::Deploy;

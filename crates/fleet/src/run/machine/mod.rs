@@ -11,7 +11,8 @@ mod waves;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use host::wire::{Report, Request};
+use host::wire::{Failed, Report, Request};
+use package::Sha256;
 use serde::{Deserialize, Serialize};
 
 use self::acts::Acts;
@@ -134,7 +135,8 @@ pub(in crate::run) struct Machine {
     troubled: usize,
     allowed: usize,
     stopped: Option<Stopped>,
-    /// The cluster was not well before a rollback, which is what a rollback is for: nobody is asked any more.
+    /// The cluster was not well before a change that is to heal it: nobody is asked any more, in an upgrade
+    /// until all masters have changed, or somebody else would.
     is_ungated: bool,
     /// There was no cluster when a master came: until there are enough, nobody is asked about it.
     is_forming: bool,
@@ -154,6 +156,8 @@ pub(in crate::run) struct Entry {
     pub(in crate::run) live: Option<u64>,
     /// What it lacks, by its place in [`Machine::kinds`].
     kind: usize,
+    /// What its switch would do ([`host::wire::PlanSummary::switch`]).
+    switch: Option<Sha256>,
     is_looked_at: bool,
     is_reached: bool,
     is_counted: bool,
@@ -221,6 +225,14 @@ struct Asking {
 
 type Effects = Vec<Effect>;
 
+/// What a host said that failed.
+fn failure_of(outcome: &Outcome) -> Option<&Failed> {
+    match outcome {
+        Outcome::Answered { report: Report::Failed(failed), .. } => Some(failed),
+        _ => None,
+    }
+}
+
 impl Machine {
     pub(in crate::run) fn new(spec: Arc<RunSpec>) -> Self {
         let entry = || Entry {
@@ -229,6 +241,7 @@ impl Machine {
             before: None,
             live: None,
             kind: 0,
+            switch: None,
             is_looked_at: false,
             is_reached: false,
             is_counted: false,
@@ -343,6 +356,11 @@ impl Machine {
     ) {
         let happened = self.judge(host, doing, during, outcome);
         self.happens(host, happened);
+        if let (HostState::Switched, Some(why)) = (&self.hosts[host].state, failure_of(outcome)) {
+            let host = self.spec.hosts[host].host.name.clone();
+            let cause = why.causes.join(": ");
+            out.push(Effect::Tell(What::Aside { host, during: during.to_owned(), cause }));
+        }
         out.push(Effect::State(host));
         self.consider(host, doing, out);
     }
@@ -439,9 +457,12 @@ impl Machine {
         match &phase.work {
             Work::Each(_) => {
                 let takes_part = |(target, entry): (&super::Target, &Entry)| {
-                    let can_go_on = target.group != Group::Witness
-                        && !target.membership.is_gone
-                        && entry.state.can_go_on();
+                    let is_its_turn = match entry.state {
+                        HostState::Unchanged => phase.of_unchanged,
+                        _ => !phase.of_unchanged && entry.state.can_go_on(),
+                    };
+                    let can_go_on =
+                        target.group != Group::Witness && !target.membership.is_gone && is_its_turn;
                     if phase.always { entry.is_reached } else { can_go_on }
                 };
                 let all = spec.hosts.iter().zip(&self.hosts);
@@ -486,7 +507,9 @@ impl Machine {
             }
         }
         let hosts = self.queue.len();
-        out.push(Effect::Tell(What::Phase { phase: place, name: phase.name.clone(), hosts }));
+        if hosts > 0 || !phase.of_unchanged {
+            out.push(Effect::Tell(What::Phase { phase: place, name: phase.name.clone(), hosts }));
+        }
     }
 
     fn end(&mut self, out: &mut Effects) {
@@ -523,6 +546,7 @@ impl Machine {
                     && target.group != Group::Agent
                     && !target.membership.is_absent
                     && (change != Change::Install || !entry.is_looked_at || entry.from.is_some()),
+                has_wanted: entry.state == HostState::Unchanged || target.membership.has_wanted,
             })
             .collect()
     }

@@ -8,10 +8,10 @@ use super::{Asking, At, Doing, Effect, Effects, InWaves, Machine, Outcome, Part,
 use crate::event::{Evidence, What};
 use crate::run::spec::{Change, Waves, Work};
 use crate::run::state::{Happening, HostState, Told, Trouble};
-use crate::run::wave::{Gate, Wave};
+use crate::run::wave::{Gate, Wave, WaveKind};
 
-/// How often it is asked before a rollback whether the cluster is well: it may well not be.
-const SICK_TRIES: u32 = 3;
+/// How often it is asked whether the cluster is well before a change that may find it ill.
+const ILL_TRIES: u32 = 3;
 
 impl Machine {
     pub(super) fn waves(&self) -> &Waves {
@@ -56,7 +56,9 @@ impl Machine {
                     kind: wave.kind,
                     hosts: wave.hosts.iter().map(name).collect(),
                 }));
-                let is_asked = wave.before.is_some() && !self.is_ungated;
+                let (has_gate, may_be_ill) = (wave.before.is_some(), self.may_be_ill());
+                self.is_ungated &= may_be_ill;
+                let is_asked = has_gate && !self.is_ungated;
                 if is_asked { self.ask(true, 1) } else { self.announce() }
             }
             Part::Gate(asking) => self.gate_answered(number, asking, out),
@@ -92,9 +94,13 @@ impl Machine {
     pub(super) fn weigh(&mut self, number: usize, out: &mut Effects) {
         let wave = self.wave();
         let failed = wave.hosts.iter().filter(|host| self.hosts[**host].state.is_trouble()).count();
-        let is_any = wave.hosts.iter().any(|host| self.hosts[*host].state == HostState::Switched);
+        // Also if this wave changed nobody: those before it did, and nobody was asked.
+        let must_be_healed = self.is_ungated && self.is_to_be_healed();
+        let is_any = must_be_healed
+            || wave.hosts.iter().any(|host| self.hosts[*host].state == HostState::Switched);
+        let is_ungated = self.is_ungated && !must_be_healed;
         let has_gate =
-            wave.after.is_some() && !self.is_ungated && !(self.is_forming && wave.is_forming_still);
+            wave.after.is_some() && !is_ungated && !(self.is_forming && wave.is_forming_still);
         if wave.tolerates.is_some_and(|most| failed > most) {
             self.stop(Stopped::Wave { wave: number, failed }, out);
         }
@@ -105,6 +111,20 @@ impl Machine {
         } else {
             self.conclude(number, true, out);
         }
+    }
+
+    /// Whether the wave changes hosts of a cluster that is ill: that is what going back is for, and of a version
+    /// that heals it the masters.
+    fn may_be_ill(&self) -> bool {
+        let waves = self.waves();
+        waves.change == Change::Rollback || waves.heals && self.wave().kind == WaveKind::Masters
+    }
+
+    /// All masters have changed that will: if a newer version heals the cluster, it has.
+    fn is_to_be_healed(&self) -> bool {
+        let at = self.in_waves();
+        let is_of_masters = |wave: &Wave| wave.kind == WaveKind::Masters;
+        self.waves().heals && !at.waves[at.index + 1..].iter().any(is_of_masters)
     }
 
     fn gate(&self, before: bool) -> &Gate {
@@ -169,22 +189,24 @@ impl Machine {
             well: is_well,
             evidence,
         }));
-        let goes_back = self.waves().change == Change::Rollback;
-        let tries = self.spec.limits.gate_tries;
+        let may_be_ill = before && number == 1 && self.may_be_ill();
         let is_forming = before && self.wave().is_forming;
-        let may_be_sick = is_forming || goes_back && number == 1;
-        let tries = if may_be_sick { tries.min(SICK_TRIES) } else { tries };
+        let tries = self.spec.limits.gate_tries;
+        let tries = if is_forming || may_be_ill { tries.min(ILL_TRIES) } else { tries };
         match (is_well, before) {
             (true, true) => {
                 self.is_forming = false;
                 self.announce();
             }
-            (true, false) => self.conclude(number, true, out),
+            (true, false) => {
+                self.is_ungated = false;
+                self.conclude(number, true, out);
+            }
             // Those who were not asked will not be well later.
             (false, _) if attempt < tries && asked >= need => {
                 self.ask(before, attempt + 1);
             }
-            (false, true) if goes_back && number == 1 => {
+            (false, true) if may_be_ill => {
                 self.is_ungated = true;
                 self.switch(out);
             }

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::host::wire::{
-    Action, Audit, Done, Failed, Finding, Level, Order, PlanSummary, Report, Request, Status,
-    StepId, Wanted,
+    Action, Audit, CHANGED_SINCE, Done, Failed, Finding, Level, Order, PlanSummary, Report,
+    Request, Status, StepId, Wanted,
 };
 use jiff::{SignedDuration, Timestamp};
 use package::{PackageId, Sha256};
@@ -120,6 +120,8 @@ pub(super) struct Model {
     flaps: u32,
     generations: BTreeMap<u64, Sha256>,
     live: Option<u64>,
+    /// The generation that failed its checks when there was nothing to go back to.
+    ill: Option<u64>,
     staged: BTreeSet<Sha256>,
     staged_at: Option<Instant>,
     pub(super) done: HashMap<StepId, Report>,
@@ -196,7 +198,12 @@ impl Working {
                 | Mishap::CutInSwitch
                 | Mishap::Flapping,
             ) => Fate::Lost(self.middle()),
-            Some(Mishap::SilentStage | Mishap::SilentSwitch) => Fate::Silence,
+            Some(
+                Mishap::SilentStage
+                | Mishap::SilentSwitch
+                | Mishap::SilentForward
+                | Mishap::SilentAct,
+            ) => Fate::Silence,
             _ => Fate::Ends(self.ends),
         }
     }
@@ -219,6 +226,7 @@ impl Model {
             flaps: FLAPS,
             generations: BTreeMap::new(),
             live: None,
+            ill: None,
             staged: BTreeSet::new(),
             staged_at: None,
             done: HashMap::new(),
@@ -379,6 +387,7 @@ impl Model {
                 self.down = Some((working.middle(), working.middle() + away));
                 self.is_past = true;
             }
+            Some(Mishap::SilentAct) => self.is_past = true,
             Some(Mishap::Flapping) => self.flaps -= 1,
             _ => {}
         }
@@ -393,7 +402,11 @@ impl Model {
             Mishap::Flapping => self.flaps > 0 && self.chance.happens(500_000),
             Mishap::HungStage | Mishap::SilentStage => matches!(request, Request::Stage(_)),
             Mishap::RebootInSwitch => switches && !self.is_past,
-            Mishap::DeadInSwitch | Mishap::CutInSwitch | Mishap::SilentSwitch => switches,
+            Mishap::SilentAct => matches!(request, Request::Act { .. }) && !self.is_past,
+            Mishap::DeadInSwitch
+            | Mishap::CutInSwitch
+            | Mishap::SilentSwitch
+            | Mishap::SilentForward => switches,
             _ => false,
         }
     }
@@ -449,7 +462,8 @@ impl Model {
             Request::Rollback { generation, expected, .. } => {
                 self.roll_back(*generation, *expected)
             }
-            Request::Check { .. } => {
+            Request::Check { cluster: false } => Report::Findings { findings: self.ailments() },
+            Request::Check { cluster: true } => {
                 let well = working.cluster.clone().unwrap_or(Ok(()));
                 let found = well.err().map(|found| finding("cluster", found));
                 Report::Findings { findings: found.into_iter().collect() }
@@ -477,7 +491,6 @@ impl Model {
                 self.network.listening = None;
                 Report::Done(Done { changed, ..Done::default() })
             }
-            Request::History => Report::History { entries: Vec::new() },
             Request::Forget { .. } => Report::Done(Done { live: self.live, ..Done::default() }),
             Request::Unknown => Report::Unsupported { newest: ::host::wire::VERSION },
         }
@@ -485,7 +498,7 @@ impl Model {
 
     fn act(&mut self, action: &str, arguments: &[String], working: &Working) -> Report {
         if let Some(why) = &self.acts_fail {
-            return self.failed("action_failed", why, false);
+            return self.failed("action_failed", why);
         }
         self.acts.push(Acted {
             step: working.id.clone(),
@@ -517,9 +530,17 @@ impl Model {
         is_unfit.then(|| finding("memory", "1 GB of 4 GB".to_owned())).into_iter().collect()
     }
 
+    /// Checks of what is live that fail.
+    fn ailments(&self) -> Vec<Finding> {
+        let is_ill = self.ill.is_some()
+            && self.ill == self.live
+            && self.mishap == Some(Mishap::FailingCheck);
+        is_ill.then(|| finding("service", "it does not answer".to_owned())).into_iter().collect()
+    }
+
     fn plan(&self, wanted: &Wanted) -> Report {
         if wanted.upgrade && self.live.is_none() {
-            return self.failed("not_installed", "nothing is live that could be upgraded", false);
+            return self.failed("not_installed", "nothing is live that could be upgraded");
         }
         let changes = self.bundle() != Some(wanted.bundle);
         Report::Plan(Box::new(PlanSummary {
@@ -529,6 +550,7 @@ impl Model {
             fetch_bytes: if changes { BUNDLE_BYTES } else { 0 },
             findings: self.unfit(),
             digest: self.bundle(),
+            switch: self.bundle(),
             ..PlanSummary::default()
         }))
     }
@@ -548,7 +570,7 @@ impl Model {
             _ => "",
         };
         if !cause.is_empty() {
-            return self.failed("source", cause, false);
+            return self.failed("source", cause);
         }
         self.serves_until = Some(working.ends + Duration::from_secs(seconds));
         if self.mishap == Some(Mishap::DeadServing) {
@@ -560,9 +582,9 @@ impl Model {
     fn stage(&mut self, wanted: &Wanted, working: &Working) -> Report {
         match self.mishap {
             Some(Mishap::FullDisk) => {
-                self.failed("no_space", "no space for 100 MB where packages lie", false)
+                self.failed("no_space", "no space for 100 MB where packages lie")
             }
-            Some(Mishap::HungStage) => self.failed("timed_out", "it took too long", false),
+            Some(Mishap::HungStage) => self.failed("timed_out", "it took too long"),
             _ => {
                 let changed = self.staged.insert(wanted.bundle);
                 self.staged_at = Some(working.ends);
@@ -581,8 +603,23 @@ impl Model {
         if self.bundle() == Some(wanted.bundle) {
             return Report::Done(Done { before, live: before, ..Done::default() });
         }
-        if self.mishap == Some(Mishap::FailingCheck) {
-            return self.failed("check_failed", "a check of what was new failed", true);
+        if wanted.planned.is_some() && wanted.planned != self.bundle() {
+            return self.failed(CHANGED_SINCE, "this host has changed since");
+        }
+        match self.mishap {
+            Some(Mishap::SwitchRefused) => {
+                return self.failed("io", "it cannot be written");
+            }
+            Some(Mishap::FailingCheck) => {
+                // As hosts do: without anything to go back to, what is there is better than nothing.
+                if before.is_none() {
+                    self.had(wanted.bundle);
+                    self.ill = self.live;
+                }
+                let cause = "a check of what was new failed";
+                return self.failed("check_failed", cause);
+            }
+            _ => {}
         }
         self.had(wanted.bundle);
         Report::Done(Done { changed: true, before, live: self.live, ..Done::default() })
@@ -590,8 +627,8 @@ impl Model {
 
     fn roll_back(&mut self, generation: Option<u64>, expected: Option<u64>) -> Report {
         let before = self.live;
-        if self.mishap == Some(Mishap::StaysForward) {
-            return self.failed("no_space", "no space to go back", false);
+        if matches!(self.mishap, Some(Mishap::StaysForward | Mishap::SilentForward)) {
+            return self.failed("no_space", "no space to go back");
         }
         let older = self.generations.range(..before.unwrap_or(0)).next_back();
         let to = generation.or(older.map(|(number, _)| *number));
@@ -600,23 +637,25 @@ impl Model {
                 Report::Done(Done { before, live: before, ..Done::default() })
             }
             _ if expected.is_some() && expected != before => {
-                self.failed("other_generation", "something else is live than was expected", false)
+                self.failed("other_generation", "something else is live than was expected")
             }
             Some(to) if self.generations.contains_key(&to) => {
                 self.live = Some(to);
+                if self.mishap == Some(Mishap::IllBack) {
+                    return self.failed("check_failed", "a check of what was old failed");
+                }
                 Report::Done(Done { changed: true, before, live: self.live, ..Done::default() })
             }
-            _ => self.failed("no_generation", "there is no such generation", false),
+            _ => self.failed("no_generation", "there is no such generation"),
         }
     }
 
-    fn failed(&self, kind: &str, cause: &str, went_back: bool) -> Report {
+    fn failed(&self, kind: &str, cause: &str) -> Report {
         Report::Failed(Failed {
             kind: kind.to_owned(),
             causes: vec![cause.to_owned()],
             remedy: None,
             live: self.live,
-            went_back,
             findings: Vec::new(),
             log: Vec::new(),
         })

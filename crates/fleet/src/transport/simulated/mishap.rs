@@ -21,7 +21,7 @@ pub enum Mishap {
     HungStage,
     /// Nothing is heard any more while it gets what it shall have.
     SilentStage,
-    /// It switches, is not well, and goes back.
+    /// It switches, is not well, and goes back, if there is something to go back to.
     FailingCheck,
     /// It boots while it switches, and is back after a while.
     RebootInSwitch,
@@ -45,10 +45,18 @@ pub enum Mishap {
     Cornered,
     /// It dies as soon as it serves others.
     DeadServing,
+    /// It does not even begin to switch.
+    SwitchRefused,
+    /// Nothing is heard any more while it switches, and it does not go back when its wave does.
+    SilentForward,
+    /// It goes back, and is not well there.
+    IllBack,
+    /// Nothing is heard any more when it first does something to the cluster.
+    SilentAct,
 }
 
 impl Mishap {
-    /// All of them.
+    /// Those that happen to any host.
     pub const ALL: [Self; 17] = [
         Self::Dead,
         Self::HostKey,
@@ -71,6 +79,10 @@ impl Mishap {
 
     /// Those that matter only where hosts hand things to each other.
     pub const RELAYING: [Self; 3] = [Self::Walled, Self::Cornered, Self::DeadServing];
+
+    /// Those that happen only on purpose.
+    pub const RARE: [Self; 4] =
+        [Self::SwitchRefused, Self::SilentForward, Self::IllBack, Self::SilentAct];
 }
 
 /// How often things go wrong.

@@ -11,7 +11,7 @@ use super::{Simulation, World};
 use crate::chance::Chance;
 use crate::event::{Counts, Event, What};
 use crate::journal::{Journal, JournalError, Moment};
-use crate::run::{Control, End, Run, RunError, RunId, RunSpec};
+use crate::run::{Control, End, Patience, Run, RunError, RunId, RunSpec};
 
 /// How long hosts go on afterwards that nobody hears of any more.
 const AFTERWARDS: Duration = Duration::from_hours(24);
@@ -90,7 +90,7 @@ pub fn simulate(
             }
             let run = match fresh.take() {
                 Some(spec) => Run::begin(opened, spec, "simulation", time(began))?,
-                None => match Run::resume(opened, &id, |_| {}, time(began)) {
+                None => match Run::resume(opened, &id, Patience::default(), time(began)) {
                     // It was killed when all was written down.
                     Err(RunError::Over { .. }) => {
                         let journal = journal().map_err(RunError::from)?;

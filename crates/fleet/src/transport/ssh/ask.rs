@@ -1,4 +1,5 @@
-//! What only a person knows: whether a key is a host's, and secrets. Each is asked for once.
+//! What only a person knows: whether a key is a host's, and secrets. Each is asked for once, but for what hosts
+//! ask in their own words.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -120,6 +121,10 @@ impl Answers {
 
     /// A secret; asked for if nobody was asked before, whatever the answer was.
     pub(super) async fn secret(&self, question: Question) -> Option<Secret> {
+        // What a host asks in its own words may be good only once.
+        if matches!(question, Question::Prompt { .. }) {
+            return self.ask(move |ask| ask.secret(&question)).await.flatten();
+        }
         let mut kept = self.kept.lock().await;
         if let Some(answer) = kept.get(&question) {
             return answer.clone();

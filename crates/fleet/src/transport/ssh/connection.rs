@@ -247,12 +247,20 @@ impl Watch {
                 .during("nobody knows this host")
                 .remedy("compare the key with the host's own and accept it once, or accept all new hosts"));
         }
-        let Some(file) = files.first() else { return Ok(()) };
+        let Some(file) = &self.options.pin else {
+            return Err(Fault::new(FaultKind::HostKey, "there is no file of known hosts")
+                .during("the key of a new host cannot be written down")
+                .remedy("name a file with `--known-hosts FILE`"));
+        };
         let pinned = self.shared.known_hosts.pin(file, name, key, self.options.hash_names).await;
         pinned.map_err(|error| {
+            let remedy = match error.kind() {
+                io::ErrorKind::InvalidInput => "name a file with `--known-hosts FILE`".to_owned(),
+                _ => format!("make `{file}` writable"),
+            };
             Fault::of(FaultKind::HostKey, &error)
                 .during("the key of a new host cannot be written down")
-                .remedy(format!("make `{file}` writable"))
+                .remedy(remedy)
         })
     }
 }
@@ -271,7 +279,14 @@ where
     let host = options.alias.as_deref().unwrap_or(&options.address);
     // A name that stands for a host has no port.
     let port = if options.alias.is_some() { 22 } else { options.port };
-    let known = shared.known_hosts.look(&options.known_hosts, host, port);
+    let mut known = shared.known_hosts.look(&options.known_hosts, host, port);
+    if let Some(file) = &options.revoked {
+        known.revoke(file).map_err(|error| {
+            Fault::of(FaultKind::HostKey, &error)
+                .during("nobody can tell which host keys are revoked")
+                .remedy("let RevokedHostKeys name a file with one public key in each line")
+        })?;
+    }
     let config = Arc::new(config(&known, shared.settings.keep_alive));
     let watch = Watch {
         known,

@@ -143,9 +143,14 @@ impl KnownHosts {
             }
             if plain != known.name {
                 let others = lines.of(&plain).into_iter().filter(|place| !named.contains(place));
-                let others = others.map(|place| &lines.all[place]);
-                let others = others.filter(|line| line.marker == Marker::Plain);
-                known.without_port.extend(others.filter_map(entry));
+                for line in others.map(|place| &lines.all[place]) {
+                    let list = match line.marker {
+                        Marker::Plain => &mut known.without_port,
+                        Marker::Authority => &mut known.authorities,
+                        Marker::Revoked => &mut known.revoked,
+                    };
+                    list.extend(entry(line));
+                }
             }
         }
         known
@@ -244,7 +249,12 @@ fn append(file: &Utf8Path, mut lines: String) -> io::Result<(Stamp, Stamp)> {
         package::durable::create_folders(folder)?;
     }
     let mut open = fs_err::OpenOptions::new().read(true).append(true).create(true).open(file)?;
-    let before = Stamp::of(&open.metadata()?);
+    let about = open.metadata()?;
+    if !about.is_file() {
+        let cause = format!("`{file}` is no file, and keeps nothing");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, cause));
+    }
+    let before = Stamp::of(&about);
     if before.bytes > 0 {
         let mut last = [0];
         open.seek(SeekFrom::End(-1))?;
@@ -260,6 +270,23 @@ fn append(file: &Utf8Path, mut lines: String) -> io::Result<(Stamp, Stamp)> {
 }
 
 impl Known {
+    /// Takes the keys of `RevokedHostKeys` for revoked. Nobody can tell what a file means that cannot be
+    /// read, or that is of the other kind, which only OpenSSH reads.
+    pub(super) fn revoke(&mut self, file: &Utf8Path) -> io::Result<()> {
+        let bytes = fs_err::read(file)?;
+        if bytes.starts_with(b"SSHKRL") {
+            let cause = format!("`{file}` is a binary list, of which only OpenSSH knows the keys");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, cause));
+        }
+        for (number, line) in (1..).zip(String::from_utf8_lossy(&bytes).lines()) {
+            // Keys of types that are not understood cannot be shown to us either.
+            if let Ok(key) = PublicKey::from_openssh(line.trim()) {
+                self.revoked.push(Entry { file: file.to_owned(), line: number, key });
+            }
+        }
+        Ok(())
+    }
+
     /// Whether somebody vouches for hosts of this name.
     pub(super) fn has_authority(&self) -> bool {
         !self.authorities.is_empty()
@@ -483,6 +510,21 @@ mod tests {
         fs_err::write(&file, text).unwrap();
         let known = KnownHosts::default().look(&[file], "host", 22);
         assert_eq!(known.keys.iter().map(|entry| entry.line).collect::<Vec<_>>(), [6]);
+    }
+
+    #[test]
+    fn what_is_said_of_a_host_without_its_port_counts_on_every_port() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Utf8PathBuf::try_from(folder.path().join("known_hosts")).unwrap();
+        let text = format!("host {KEY}\n@revoked host {KEY}\n@cert-authority host {KEY}\n");
+        fs_err::write(&file, text).unwrap();
+        for port in [22, 2222] {
+            let known = KnownHosts::default().look(std::slice::from_ref(&file), "host", port);
+            assert!(known.has_authority(), "{port}");
+            let shown = PublicKeyOrCertificate::from(PublicKey::from_openssh(KEY).unwrap());
+            let judgement = known.judge(&shown, "host");
+            assert!(matches!(judgement, Judgement::Revoked(Entry { line: 2, .. })), "{port}");
+        }
     }
 
     #[tokio::test]

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use camino::{Utf8Path, Utf8PathBuf};
 use russh::client::{AuthResult, Handle, KeyboardInteractiveAuthResponse};
 use russh::keys::agent::AgentIdentity;
-use russh::keys::{Certificate, PrivateKey, PrivateKeyWithHashAlg, PublicKey};
-use russh::{MethodKind, MethodSet};
+use russh::keys::{Certificate, HashAlg, PrivateKey, PrivateKeyWithHashAlg, PublicKey};
+use russh::{AgentAuthError, MethodKind, MethodSet, Signer};
 use tokio::sync::{Mutex, OnceCell};
 
 use super::ask::{Answers, Question};
@@ -201,10 +201,11 @@ async fn with_key(
     let answer = match identity {
         Identity::Agent(identity, socket) => {
             let hash = rsa_hash(handle, &identity.public_key()).await?;
-            let Ok(mut agent) = platform::connect_agent(&socket).await else {
+            let Ok(agent) = platform::connect_agent(&socket).await else {
                 tried.note(&label, "the agent does not answer");
                 return Ok(Outcome::Refused);
             };
+            let mut agent = Signing(agent);
             let answer = match *identity {
                 AgentIdentity::PublicKey { key, .. } => {
                     handle.authenticate_publickey_with(user, key, hash, &mut agent).await
@@ -246,6 +247,28 @@ async fn with_key(
     Ok(tried.take(&label, answer))
 }
 
+/// An agent that signs. It may have the key of a certificate, and not the certificate.
+struct Signing(platform::Agent);
+
+impl Signer for Signing {
+    type Error = AgentAuthError;
+
+    async fn auth_sign(
+        &mut self,
+        identity: &AgentIdentity,
+        hash: Option<HashAlg>,
+        data: Vec<u8>,
+    ) -> Result<Vec<u8>, AgentAuthError> {
+        match self.0.auth_sign(identity, hash, data.clone()).await {
+            Err(_) if matches!(identity, AgentIdentity::Certificate { .. }) => {
+                let key = AgentIdentity::from(identity.public_key().into_owned());
+                self.0.auth_sign(&key, hash, data).await
+            }
+            signed => signed,
+        }
+    }
+}
+
 async fn first_good(
     handle: &mut Handle<Watch>,
     options: &Options,
@@ -264,16 +287,13 @@ async fn first_good(
 }
 
 /// RSA keys sign with a hash that the server must know.
-async fn rsa_hash(
-    handle: &Handle<Watch>,
-    key: &PublicKey,
-) -> Result<Option<russh::keys::HashAlg>, Fault> {
+async fn rsa_hash(handle: &Handle<Watch>, key: &PublicKey) -> Result<Option<HashAlg>, Fault> {
     if !key.algorithm().is_rsa() {
         return Ok(None);
     }
     let hash = handle.best_supported_rsa_hash().await.map_err(lost)?;
     // A server that says nothing of it is old, and may still know the better one.
-    Ok(hash.unwrap_or(Some(russh::keys::HashAlg::Sha256)))
+    Ok(hash.unwrap_or(Some(HashAlg::Sha256)))
 }
 
 async fn with_questions(
@@ -327,9 +347,11 @@ async fn with_questions(
     Ok(false)
 }
 
-/// Most servers ask for nothing but the password, in their own words.
+/// Most servers ask for nothing but the password. Only then that is the answer: what else has a password in
+/// its words is another one, such as one that is good only once.
 fn question(options: &Options, prompt: &str, echo: bool) -> Question {
-    if !echo && prompt.to_ascii_lowercase().contains("password") {
+    let words = prompt.trim().to_ascii_lowercase();
+    if !echo && (words == "password:" || words.ends_with("'s password:")) {
         return Question::Password { user: options.user.clone() };
     }
     Question::Prompt {
@@ -386,6 +408,7 @@ impl Keys {
             Some(socket) => self.of_agent(socket).await,
             None => Vec::new(),
         };
+        let certificates = for_agent(options, &agent);
         let is_named = |identity: &AgentIdentity| {
             let key = identity.public_key().key_data().clone();
             files.iter().any(|(_, loaded)| public(loaded).as_ref() == Some(&key))
@@ -396,8 +419,9 @@ impl Keys {
         let others = others.into_iter().filter(|_| !options.only_keys);
         if let Some(socket) = &options.agent {
             identities.extend(
-                named
+                certificates
                     .into_iter()
+                    .chain(named)
                     .chain(others)
                     .map(|one| Identity::Agent(Box::new(one), socket.clone())),
             );
@@ -411,10 +435,8 @@ impl Keys {
             };
             match loaded {
                 _ if is_locked && !is_in_agent => identities.push(Identity::Locked(path.clone())),
-                Loaded::Key(key, certificates) if !key.is_encrypted() => {
-                    let mut own = of_file(path, key, certificates);
-                    own.retain(|one| !is_in_agent || matches!(one, Identity::Certificate(..)));
-                    identities.extend(own);
+                Loaded::Key(key, certificates) if !is_in_agent => {
+                    identities.extend(of_file(path, key, certificates));
                 }
                 _ => {}
             }
@@ -463,6 +485,24 @@ impl Keys {
         };
         cell.get_or_init(open).await.clone()
     }
+}
+
+/// Certificates in files, of keys that the agent has: it signs for them as for its own.
+fn for_agent(options: &Options, agent: &[AgentIdentity]) -> Vec<AgentIdentity> {
+    let beside = options.keys.iter().map(|path| Utf8PathBuf::from(format!("{path}-cert.pub")));
+    let files = beside.chain(options.certificates.iter().cloned());
+    let certificates = files.filter_map(|path| russh::keys::load_openssh_certificate(path).ok());
+    let is_wanted = |certificate: &Certificate| {
+        let has = |wanted: &dyn Fn(&AgentIdentity) -> bool| agent.iter().any(wanted);
+        has(&|one| one.public_key().key_data() == certificate.public_key())
+            && !has(
+                &|one| matches!(one, AgentIdentity::Certificate { certificate: own, .. } if own == certificate),
+            )
+    };
+    certificates
+        .filter(is_wanted)
+        .map(|certificate| AgentIdentity::Certificate { certificate, comment: String::new() })
+        .collect()
 }
 
 /// Opens a key with its passphrase.

@@ -14,13 +14,14 @@ mod run;
 mod tty;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use camino::Utf8PathBuf;
 use russh::ChannelStream;
 use russh::client::Msg;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
+use tokio::task::JoinSet;
 
 pub use ask::{Ask, NewHost, Nobody, Question, Secret};
 pub use connection::Connection;
@@ -38,6 +39,8 @@ use crate::inventory::Host;
 /// As long as this a jump host that could not be reached is not tried again: all who wait for it hear the
 /// same, and those who come back later try it again.
 const JUMP_PAUSE: Duration = Duration::from_millis(400);
+/// How many jump hosts may be behind each other by their own configuration.
+const WAY_DEPTH: usize = 8;
 
 /// What is the same for all hosts.
 #[derive(Clone)]
@@ -97,6 +100,9 @@ pub enum HostKeys {
 #[derive(Debug, Clone)]
 pub struct Ssh(Arc<Shared>);
 
+/// Jump hosts, the first of them first.
+type Way = Vec<Jump>;
+
 /// What connections share.
 pub(in crate::transport) struct Shared {
     settings: Settings,
@@ -106,6 +112,10 @@ pub(in crate::transport) struct Shared {
     answers: Answers,
     gate: Gate,
     jumps: Mutex<HashMap<Vec<Jump>, Arc<Mutex<JumpHost>>>>,
+    /// By what was said, all jump hosts that this means.
+    ways: Mutex<HashMap<Vec<Jump>, Arc<OnceCell<Way>>>>,
+    /// Commands that are being ended, and that nobody waits for any more.
+    endings: StdMutex<JoinSet<()>>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -122,6 +132,11 @@ struct JumpHost {
     failed: Option<(Instant, Fault)>,
 }
 
+/// Whether a text names jump hosts.
+pub(crate) fn names_jumps(text: &str) -> bool {
+    Jump::parse_all(text).is_ok()
+}
+
 impl Ssh {
     /// Connects to nobody yet.
     pub fn new(settings: Settings) -> Self {
@@ -132,6 +147,8 @@ impl Ssh {
             answers: Answers::new(Arc::clone(&settings.ask)),
             gate: Gate::new(settings.handshakes, settings.handshakes_per_address),
             jumps: Mutex::default(),
+            ways: Mutex::default(),
+            endings: StdMutex::default(),
             settings,
         }))
     }
@@ -139,8 +156,18 @@ impl Ssh {
     /// Connects to a host and logs in, once.
     pub async fn connect(&self, host: &Host) -> Result<Connection, Fault> {
         let options = self.0.options(host).await?;
-        let jumps = options.jumps.clone();
-        Ok(Connection(reach(&self.0, options, &jumps).await?))
+        let jumps = self.0.way(&options.jumps).await?;
+        // Much happens on the way, and little is left of it.
+        Ok(Connection(Box::pin(reach(&self.0, options, &jumps)).await?))
+    }
+
+    /// Waits until commands that nobody waits for any more have ended on their hosts, for some seconds at
+    /// most.
+    pub async fn settle(&self) {
+        let mut endings = std::mem::take(&mut *self.0.endings());
+        let ended = async { while endings.join_next().await.is_some() {} };
+        // What has not ended by then is on a host that does not answer.
+        drop(tokio::time::timeout(run::END_LIMIT, ended).await);
     }
 }
 
@@ -149,8 +176,45 @@ impl Shared {
         let mut options = self.resolver.resolve(host).await?;
         if let Some(file) = &self.settings.known_hosts {
             options.known_hosts = vec![file.clone()];
+            options.pin = Some(file.clone());
         }
         Ok(options)
+    }
+
+    /// The way through these jump hosts, with those that the first of them is behind by its own
+    /// configuration, as `ssh` goes it.
+    async fn way(&self, jumps: &[Jump]) -> Result<Vec<Jump>, Fault> {
+        if jumps.is_empty() {
+            return Ok(Vec::new());
+        }
+        let cell = Arc::clone(self.ways.lock().await.entry(jumps.to_vec()).or_default());
+        let way = || async {
+            let mut way = jumps.to_vec();
+            for _ in 0..WAY_DEPTH {
+                let before = self.options(&way[0].as_host()).await?.jumps;
+                let is_on_way = |jump: &Jump| way.iter().any(|other| other.host == jump.host);
+                // A way that leads back is none.
+                if before.is_empty() || before.iter().any(is_on_way) {
+                    return Ok(way);
+                }
+                way.splice(..0, before);
+            }
+            let cause = format!("`{}` is behind more than {WAY_DEPTH} others", jumps[0]);
+            Err(Fault::new(FaultKind::Setup, cause).remedy("look for ProxyJump of those hosts"))
+        };
+        cell.get_or_try_init(way).await.cloned()
+    }
+
+    fn endings(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.endings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends something that nobody waits for any more, if there is still somebody to do it.
+    fn end_later(&self, ending: impl Future<Output = ()> + Send + 'static) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let mut endings = self.endings();
+        while endings.try_join_next().is_some() {}
+        endings.spawn_on(ending, &runtime);
     }
 }
 
@@ -248,7 +312,7 @@ async fn jump_host(
         return Err(fault.clone());
     }
     let options = shared.options(&jump.as_host()).await?;
-    // Whoever names the way means it, so the jump host's own configuration has no say in it.
+    // The way has all that its own configuration says.
     let connected = Box::pin(reach(shared, options, before)).await;
     let connected = connected.map_err(|fault| fault.during(format!("through jump host `{jump}`")));
     match &connected {

@@ -17,6 +17,7 @@ use super::known_hosts::glob;
 use super::platform;
 use crate::fault::{Fault, FaultKind};
 use crate::inventory::Host;
+use crate::transport::shell::last_words;
 
 /// How deep files may include others; OpenSSH's own limit.
 const INCLUDE_DEPTH: usize = 16;
@@ -40,8 +41,12 @@ pub(super) struct Options {
     pub(super) only_keys: bool,
     /// The agent's socket; none: there is no agent.
     pub(super) agent: Option<Utf8PathBuf>,
-    /// Files of known hosts; a new one is written to the first.
+    /// Files of known hosts.
     pub(super) known_hosts: Vec<Utf8PathBuf>,
+    /// Where a new one is written.
+    pub(super) pin: Option<Utf8PathBuf>,
+    /// Keys that no host may show.
+    pub(super) revoked: Option<Utf8PathBuf>,
     pub(super) hash_names: bool,
     /// Through whom, the first of them first.
     pub(super) jumps: Vec<Jump>,
@@ -95,7 +100,7 @@ impl Jump {
             let jump = jump.trim();
             let jump = jump.strip_prefix("ssh://").unwrap_or(jump);
             Self::parse(jump).ok_or_else(|| {
-                Fault::new(FaultKind::Unreachable, format!("`{jump}` is no jump host"))
+                Fault::new(FaultKind::Setup, format!("`{jump}` is no jump host"))
                     .remedy("write it as [USER@]HOST[:PORT]")
             })
         });
@@ -182,8 +187,9 @@ impl Resolver {
     pub(super) async fn resolve(&self, host: &Host) -> Result<Options, Fault> {
         if !is_name(&host.address) {
             let cause = format!("`{}` is neither a name nor an address", host.address);
-            return Err(Fault::new(FaultKind::Unreachable, cause)
-                .remedy("correct the address in the inventory"));
+            return Err(
+                Fault::new(FaultKind::Setup, cause).remedy("correct the address in the inventory")
+            );
         }
         let patterns = self.patterns.get_or_init(|| async { self.read_patterns() }).await;
         let answer =
@@ -244,7 +250,7 @@ impl Resolver {
         };
         if !output.status.success() {
             let talk = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            return Err(Fault::new(FaultKind::Unreachable, talk)
+            return Err(Fault::new(FaultKind::Setup, last_words(&talk))
                 .during("the configuration of SSH cannot be read")
                 .remedy(format!("run `ssh -G {}` and correct what it says", host.address)));
         }
@@ -264,7 +270,11 @@ impl Resolver {
             None => platform::config_files(),
         };
         for file in files {
-            let folder = file.parent().unwrap_or(Utf8Path::new(".")).to_owned();
+            // A file that is named takes the place of the user's own, wherever it lies.
+            let folder = match (&self.config, file.parent()) {
+                (None, Some(folder)) => folder.to_owned(),
+                _ => platform::home().join(".ssh"),
+            };
             read_config(&file, &folder, INCLUDE_DEPTH, &mut patterns);
         }
         patterns
@@ -295,15 +305,21 @@ fn read_config(file: &Utf8Path, folder: &Utf8Path, depth: usize, patterns: &mut 
             "match" | "canonicalizehostname" => patterns.must_ask = true,
             "include" => {
                 for word in words {
-                    let included = folder.join(expand_home(word));
-                    if depth == 0 {
-                        patterns.must_ask = true;
-                    } else {
-                        for file in files_like(&included) {
-                            read_config(&file, folder, depth - 1, patterns);
+                    match files_like(&folder.join(expand_home(word))) {
+                        Some(files) if depth > 0 => {
+                            for file in files {
+                                read_config(&file, folder, depth - 1, patterns);
+                            }
                         }
+                        _ => patterns.must_ask = true,
                     }
                 }
+            }
+            // `ssh -G` tells them with the values of the host that it was asked about.
+            "userknownhostsfile" | "globalknownhostsfile" | "identityagent" | "revokedhostkeys"
+                if has_tokens(rest) =>
+            {
+                patterns.must_ask = true;
             }
             _ => {}
         }
@@ -315,19 +331,31 @@ fn is_for_all(word: &str) -> bool {
     ["all", "final", "canonical"].iter().any(|known| word.eq_ignore_ascii_case(known))
 }
 
-/// The files that a path with patterns in its last part means.
-fn files_like(path: &Utf8Path) -> Vec<Utf8PathBuf> {
+/// Whether a path has parts that stand for others.
+fn has_tokens(path: &str) -> bool {
+    path.contains('%') || path.contains("${")
+}
+
+/// The files that a path with `*` and `?` in its last part means; none if only `ssh` can tell.
+fn files_like(path: &Utf8Path) -> Option<Vec<Utf8PathBuf>> {
     let (Some(folder), Some(pattern)) = (path.parent(), path.file_name()) else {
-        return Vec::new();
+        return Some(Vec::new());
     };
-    if !pattern.contains(['*', '?', '[']) {
-        return vec![path.to_owned()];
+    let is_pattern = |path: &str| path.contains(['*', '?']);
+    if has_tokens(path.as_str())
+        || path.as_str().contains(['[', '~'])
+        || is_pattern(folder.as_str())
+    {
+        return None;
     }
-    let Ok(entries) = folder.read_dir_utf8() else { return Vec::new() };
+    if !is_pattern(pattern) {
+        return Some(vec![path.to_owned()]);
+    }
+    let Ok(entries) = folder.read_dir_utf8() else { return Some(Vec::new()) };
     let names = entries.flatten().filter(|entry| glob(pattern, entry.file_name()));
     let mut files: Vec<_> = names.map(|entry| entry.path().to_owned()).collect();
     files.sort();
-    files
+    Some(files)
 }
 
 fn expand_home(path: &str) -> Utf8PathBuf {
@@ -358,8 +386,9 @@ fn options(host: &Host, answer: &Answer) -> Result<Options, Fault> {
                 .collect(),
         )
     };
+    // `none` is no file, rather than the usual ones.
     let words = |key: &str| -> Option<Vec<Utf8PathBuf>> {
-        let words = first(key)?;
+        let words = answer.get(key)?.first()?;
         Some(words.split_whitespace().filter(|path| *path != "none").map(expand).collect())
     };
     let ssh = platform::home().join(".ssh");
@@ -372,13 +401,10 @@ fn options(host: &Host, answer: &Answer) -> Result<Options, Fault> {
     let jump = host.jump.clone().or_else(|| first("proxyjump"));
     let mut known_hosts =
         words("userknownhostsfile").unwrap_or_else(|| vec![ssh.join("known_hosts")]);
+    let pin = known_hosts.first().cloned();
     known_hosts.extend(
         words("globalknownhostsfile").unwrap_or_else(|| platform::system_known_hosts().into()),
     );
-    let agent = match first("identityagent") {
-        Some(socket) if socket != "SSH_AUTH_SOCK" => Some(expand(&socket)),
-        _ => std::env::var("SSH_AUTH_SOCK").ok().filter(|path| !path.is_empty()).map(Into::into),
-    };
     let proxy = first("proxycommand").filter(|_| jump.is_none());
     let proxy = proxy.map(|command| proxy_command(&command, host, &address, &user, port));
     let timeout = first("connecttimeout").and_then(|seconds| seconds.parse().ok());
@@ -395,8 +421,10 @@ fn options(host: &Host, answer: &Answer) -> Result<Options, Fault> {
         certificates: paths("certificatefile").unwrap_or_default(),
         // A key that somebody names is the one to be used.
         only_keys: host.key.is_some() || is_yes("identitiesonly"),
-        agent,
+        agent: agent(answer, expand),
         known_hosts,
+        pin,
+        revoked: first("revokedhostkeys").map(|file| expand(&file)),
         hash_names: is_yes("hashknownhosts"),
         jumps: jump.map(|jump| Jump::parse_all(&jump)).transpose()?.unwrap_or_default(),
         keys,
@@ -404,6 +432,20 @@ fn options(host: &Host, answer: &Answer) -> Result<Options, Fault> {
         port,
         user,
     })
+}
+
+/// The socket of the agent, if there is one.
+fn agent(answer: &Answer, expand: impl Fn(&str) -> Utf8PathBuf) -> Option<Utf8PathBuf> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|path| !path.is_empty());
+    let said = answer.get("identityagent").and_then(|values| values.first());
+    match said.map_or("SSH_AUTH_SOCK", String::as_str) {
+        "none" => None,
+        "SSH_AUTH_SOCK" => variable("SSH_AUTH_SOCK").map(Into::into),
+        socket => match socket.strip_prefix('$') {
+            Some(name) => variable(name).map(Into::into),
+            None => Some(expand(socket)),
+        },
+    }
 }
 
 /// The command that leads to a host, for a shell: no name may mean more to it than a name.
@@ -419,7 +461,7 @@ fn proxy_command(
         return Ok(expand_tokens(&command, address, user, port).into_string());
     }
     let cause = format!("`{user}` at `{address}` cannot be part of a ProxyCommand");
-    Err(Fault::new(FaultKind::Unreachable, cause).remedy("correct the user and the address"))
+    Err(Fault::new(FaultKind::Setup, cause).remedy("correct the user and the address"))
 }
 
 /// Puts values in the place of what `ssh` lets people write in paths.
@@ -500,6 +542,47 @@ mod tests {
         let one = resolver.resolve(&host("root@[fe80::1]:2200")).await.unwrap();
         assert_eq!((one.address.as_str(), one.port, one.user.as_str()), ("fe80::1", 2200, "root"));
         assert!(resolver.answers.lock().await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn files_that_are_named_after_hosts_are_not_shared_by_hosts_that_are_alike() {
+        for (line, told) in [
+            ("UserKnownHostsFile /k/%h", "/k/"),
+            ("UserKnownHostsFile /k/%k", "/k/"),
+            ("globalknownhostsfile=/k/%h", "/k/"),
+            ("IdentityAgent /k/%h", "/k/"),
+            ("RevokedHostKeys /k/%h", "/k/"),
+        ] {
+            let (_guard, resolver) = resolver(&format!("{line}\n"));
+            for name in ["web1", "web2"] {
+                let web = resolver.resolve(&host(name)).await.unwrap();
+                let mut files = web.known_hosts;
+                files.extend(web.agent.into_iter().chain(web.revoked));
+                let path = Utf8PathBuf::from(format!("{told}{name}"));
+                assert!(files.contains(&path), "{line}: {files:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn none_is_neither_an_agent_nor_a_file() {
+        let config = "IdentityAgent none\nUserKnownHostsFile none\nGlobalKnownHostsFile none\n";
+        let (_guard, resolver) = resolver(config);
+        let web = resolver.resolve(&host("web")).await.unwrap();
+        assert_eq!((web.agent, web.known_hosts, web.pin), (None, Vec::new(), None));
+    }
+
+    #[tokio::test]
+    async fn hosts_are_alike_only_if_all_included_files_are_known() {
+        for include in ["*/config", "[ab].conf", "%d/config", "${HOME}/config", "~root/config"] {
+            let (_guard, resolver) = resolver(&format!("Include /nowhere/{include}\n"));
+            assert!(resolver.read_patterns().must_ask, "{include}");
+        }
+        let (guard, resolver) = resolver("Include one-*.conf\n");
+        fs_err::write(guard.path().join("one-1.conf"), "Host a\n").unwrap();
+        // It lies beside a file that was named, and so not where names without a folder are looked for.
+        let patterns = resolver.read_patterns();
+        assert!(!patterns.must_ask && patterns.hosts.is_empty());
     }
 
     #[test]

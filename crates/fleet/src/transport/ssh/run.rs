@@ -24,8 +24,10 @@ const BEGIN: &str =
     r#"g=$$; read -r _ _ _ _ g _ 2>/dev/null </proc/$$/stat; echo "$0 $g"; echo "$0 $g" >&2; "#;
 /// Asks a group of processes to end, and makes it end two seconds later.
 const END: &str = r"kill -s TERM -- -$0 2>/dev/null; i=0; while [ $i -lt 20 ] && kill -s 0 -- -$0 2>/dev/null; do i=$((i+1)); sleep 0.1; done; kill -s KILL -- -$0 2>/dev/null; :";
+/// How long `sudo` may take to start a command that has no limit for silence: it may ask other machines.
+const SUDO_LIMIT: Duration = Duration::from_mins(2);
 /// How long it may take to end a command.
-const END_LIMIT: Duration = Duration::from_secs(10);
+pub(super) const END_LIMIT: Duration = Duration::from_secs(10);
 /// How long somebody may take to say the rest after the end of the command: it may have left others
 /// behind that hold its output, and these may live for ever.
 pub(super) const REST_LIMIT: Duration = Duration::from_secs(2);
@@ -60,6 +62,8 @@ pub(super) enum Stop {
     Failed(Fault),
     /// `sudo` did not start it, and said this.
     NotRoot(String),
+    /// The same, and it has not ended for so long.
+    Hangs(Duration, String),
 }
 
 impl From<Fault> for Stop {
@@ -99,7 +103,7 @@ async fn run(
             if inner.needs_terminal.swap(true, Ordering::Relaxed) {
                 return Err(not_root(inner, &said));
             }
-        } else if matches!(who, Who::Root(None)) && said.contains("password is required") {
+        } else if matches!(who, Who::Root(None)) && wants_password(&said) {
             let Some(password) = inner.shared.answers.secret(question.clone()).await else {
                 return Err(not_root(inner, &said));
             };
@@ -118,12 +122,25 @@ fn fault_of(stop: Stop, inner: &Inner) -> Fault {
         Stop::Cancelled => Fault::new(FaultKind::Cancelled, "the command was ended on request"),
         Stop::Failed(fault) => fault,
         Stop::NotRoot(said) => not_root(inner, &said),
+        Stop::Hangs(limit, said) => {
+            let seconds = limit.as_secs_f64();
+            let said = if said.is_empty() { "it said nothing".to_owned() } else { said };
+            let cause = format!("sudo did not start the command within {seconds} s: {said}");
+            Fault::new(FaultKind::Sudo, cause)
+                .during(format!("`{}` cannot become root", inner.place()))
+                .remedy("log in there, run `sudo true` and see what it waits for")
+        }
     }
+}
+
+/// Whether `sudo` asks for a password, in its own words and in those of `sudo-rs`.
+fn wants_password(said: &str) -> bool {
+    said.contains("password is required") || said.contains("interactive authentication is required")
 }
 
 fn not_root(inner: &Inner, said: &str) -> Fault {
     let user = &inner.options.user;
-    let remedy = if said.contains("password is required") {
+    let remedy = if wants_password(said) {
         format!("give the password of `{user}` for sudo, or allow it without (NOPASSWD)")
     } else if said.contains("not found") {
         format!("install sudo, or log in as root rather than as `{user}`")
@@ -152,7 +169,7 @@ async fn once(
     let mut stdin = Some(stdin);
     let work = async {
         if matches!(who, Who::Root(_)) {
-            talk.until_begun(who, heard).await?;
+            talk.until_begun(who, idle, heard).await?;
         }
         let input = stdin.take().unwrap_or(Stdin::Empty);
         let write = Arc::clone(&talk.write);
@@ -258,6 +275,11 @@ pub(super) struct Input {
 }
 
 impl Input {
+    /// Tells the server to send a signal, if the connection takes that.
+    async fn signal(&self, signal: Sig) {
+        drop(tokio::time::timeout(REST_LIMIT, self.half.signal(signal)).await);
+    }
+
     /// Copies no more of it than is on its way.
     async fn send(&self, bytes: &[u8]) -> Result<(), russh::Error> {
         for piece in bytes.chunks(STDIN_BYTES) {
@@ -304,7 +326,8 @@ impl Before {
     /// Returns what belongs to the command, and the group if this says it.
     fn take(&mut self, marker: &str, bytes: &[u8]) -> (Vec<u8>, Option<u32>) {
         self.said.extend_from_slice(bytes);
-        let start = self.said.windows(marker.len()).position(|part| part == marker.as_bytes());
+        // A prompt has the word without a space.
+        let start = position(&self.said, format!("{marker} ").as_bytes());
         let end = start.and_then(|start| {
             let rest = &self.said[start..];
             rest.iter().position(|byte| *byte == b'\n').map(|end| (start, start + end))
@@ -321,6 +344,11 @@ impl Before {
         self.said.drain(..excess);
         (Vec::new(), None)
     }
+}
+
+/// Where a text has another.
+fn position(text: &[u8], part: &[u8]) -> Option<usize> {
+    text.windows(part.len()).position(|found| found == part)
 }
 
 impl Talk {
@@ -419,12 +447,22 @@ impl Talk {
         Ok(())
     }
 
-    /// Waits until `sudo` has started the command, and gives it the password if it asks.
+    /// Waits until `sudo` has started the command, which may take as long as the command may be silent.
     pub(super) async fn until_begun(
         &mut self,
         who: &Who,
+        idle: Option<Duration>,
         heard: &mut dyn Heard,
     ) -> Result<(), Stop> {
+        let limit = idle.unwrap_or(SUDO_LIMIT);
+        match tokio::time::timeout(limit, self.begin(who, heard)).await {
+            Ok(begun) => begun,
+            Err(_) => Err(Stop::Hangs(limit, self.said())),
+        }
+    }
+
+    /// Gives `sudo` the password if it asks.
+    async fn begin(&mut self, who: &Who, heard: &mut dyn Heard) -> Result<(), Stop> {
         let prompt = prompt(&self.marker);
         let mut is_asked = false;
         while self.group.is_none() {
@@ -434,11 +472,9 @@ impl Talk {
             let message = self.read.wait().await;
             self.take(message, heard)?;
             let before = if self.has_terminal { &mut self.out } else { &mut self.err };
-            if !before.said.ends_with(prompt.as_bytes()) {
-                continue;
-            }
-            let length = before.said.len() - prompt.len();
-            before.said.truncate(length);
+            // It may have words of its own around it.
+            let Some(start) = position(&before.said, prompt.as_bytes()) else { continue };
+            before.said.drain(..start + prompt.len());
             let Who::Root(Some(password)) = who else {
                 return Err(Stop::NotRoot("a password is required".into()));
             };
@@ -479,10 +515,16 @@ impl Talk {
         Err(fault)
     }
 
-    /// Ends the command and all that it started, and hears the rest.
+    /// Ends the command and all that it started, and hears the rest. It is heard meanwhile, too: what nobody
+    /// takes holds up the whole connection, and with it what ends the command.
     pub(super) async fn end(&mut self, heard: &mut dyn Heard) {
         self.is_over = true;
-        end_group(&self.inner, &self.who, self.group, &self.write, self.has_terminal).await;
+        let (inner, who) = (Arc::clone(&self.inner), self.who.clone());
+        let (write, group, has_terminal) = (Arc::clone(&self.write), self.group, self.has_terminal);
+        tokio::select! {
+            () = end_group(&inner, &who, group, &write, has_terminal) => {}
+            () = self.hear_on(heard) => {}
+        }
         let rest = async {
             while !self.is_closed {
                 let message = self.read.wait().await;
@@ -494,10 +536,20 @@ impl Talk {
         drop(tokio::time::timeout(REST_LIMIT, rest).await);
     }
 
+    /// Hears it, without end.
+    pub(super) async fn hear_on(&mut self, heard: &mut dyn Heard) {
+        while !self.is_closed {
+            let message = self.read.wait().await;
+            // An end of the connection is told by whoever waits for something.
+            drop(self.take(message, heard));
+        }
+        std::future::pending::<()>().await;
+    }
+
     /// Closes the channel. A server counts it as long as not both have closed it.
     pub(super) async fn close(mut self) {
         self.is_over = true;
-        drop(self.write.half.close().await);
+        let write = Arc::clone(&self.write);
         let closed = async {
             while !self.is_closed {
                 match self.read.wait().await {
@@ -506,7 +558,8 @@ impl Talk {
                 }
             }
         };
-        drop(tokio::time::timeout(REST_LIMIT, closed).await);
+        let both = async { tokio::join!(write.half.close(), closed) };
+        drop(tokio::time::timeout(REST_LIMIT, both).await);
     }
 }
 
@@ -516,12 +569,11 @@ impl Drop for Talk {
         if self.is_over {
             return;
         }
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (inner, who, group) = (Arc::clone(&self.inner), self.who.clone(), self.group);
         let (write, has_terminal) = (Arc::clone(&self.write), self.has_terminal);
-        runtime.spawn(async move {
+        self.inner.shared.end_later(async move {
             end_group(&inner, &who, group, &write, has_terminal).await;
-            drop(write.half.close().await);
+            drop(tokio::time::timeout(REST_LIMIT, write.half.close()).await);
         });
     }
 }
@@ -546,10 +598,9 @@ async fn end_group(
         return;
     }
     // Newer servers do it themselves, if they may.
-    drop(write.half.signal(Sig::TERM).await);
+    write.signal(Sig::TERM).await;
     let Some(group) = group else {
-        drop(write.half.signal(Sig::KILL).await);
-        return;
+        return write.signal(Sig::KILL).await;
     };
     let ending = async {
         let line = format!("{}/bin/sh -c {} {group}", prefix(who, ""), quoted(END));
@@ -569,7 +620,7 @@ async fn end_group(
         true
     };
     if !tokio::time::timeout(END_LIMIT, ending).await.unwrap_or(false) {
-        drop(write.half.signal(Sig::KILL).await);
+        write.signal(Sig::KILL).await;
     }
 }
 

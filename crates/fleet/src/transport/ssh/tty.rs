@@ -55,13 +55,11 @@ impl Pipes {
 impl Drop for Pipes {
     /// Nobody waits for the command any more: the folder goes all the same.
     fn drop(&mut self) {
-        let (Some(folder), Ok(runtime)) =
-            (self.folder.take(), tokio::runtime::Handle::try_current())
-        else {
-            return;
-        };
+        let Some(folder) = self.folder.take() else { return };
         let inner = Arc::clone(&self.inner);
-        runtime.spawn(async move { short(&inner, &format!("rm -rf {folder}")).await.map(drop) });
+        self.inner.shared.end_later(async move {
+            drop(short(&inner, &format!("rm -rf {folder}")).await);
+        });
     }
 }
 
@@ -102,7 +100,7 @@ async fn piped(
     let stdin = std::mem::replace(&mut command.stdin, Stdin::Empty);
     let mut stdin = Some(stdin);
     let work = async {
-        root.until_begun(who, &mut Nothing).await?;
+        root.until_begun(who, command.limits.idle, &mut Nothing).await?;
         let write = Arc::clone(&pipes.write);
         let input = pump(stdin.take().unwrap_or(Stdin::Empty), &write);
         carry_all(&mut root, &mut pipes, input, command.limits.idle, heard).await
@@ -111,8 +109,16 @@ async fn piped(
     if let Some(stdin) = stdin.take() {
         command.stdin = stdin;
     }
+    // What never began has said nothing, whatever the pipes say when they go.
+    let mut nothing = Nothing;
+    let heard = if root.group.is_some() { heard } else { &mut nothing };
     if result.is_err() {
-        root.end(&mut Nothing).await;
+        // The pipes are where it talks.
+        let mut nothing = Nothing;
+        tokio::select! {
+            () = root.end(&mut nothing) => {}
+            () = pipes.hear_on(heard) => {}
+        }
     }
     // What carries ends with the command; if that never began it waits for ever.
     if !pipes.is_closed {

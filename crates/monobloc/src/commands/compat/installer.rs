@@ -20,7 +20,16 @@ const NAME: &str = "dcos_generate_config";
 
 /// Make a cluster's configuration from `genconf/config.yaml`
 #[derive(Debug, clap::Parser)]
-#[command(name = "dcos_generate_config.sh", disable_version_flag = true, max_term_width = 100)]
+#[command(
+    name = "dcos_generate_config.sh",
+    disable_version_flag = true,
+    max_term_width = 100,
+    after_help = "Examples:
+  dcos_generate_config.sh                               genconf/config.yaml becomes genconf/serve
+  dcos_generate_config.sh --deploy                      install all hosts over SSH
+  dcos_generate_config.sh --deploy -- --accept-new      the same, and nobody is asked about keys
+  dcos_generate_config.sh --uninstall -- --yes          remove everything, and nobody is asked"
+)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct InstallerArgs {
     #[command(flatten)]
@@ -48,6 +57,10 @@ pub(crate) struct InstallerArgs {
     /// Tell nobody what was done; nobody is ever told
     #[arg(long)]
     cli_telemetry_disabled: bool,
+
+    /// With `--preflight`, `--deploy`, `--postflight` or `--uninstall`: options of `monobloc preflight` and so on
+    #[arg(last = true, value_name = "OPTION")]
+    options: Vec<String>,
 }
 
 /// One of these, or `--genconf`.
@@ -152,9 +165,12 @@ pub(crate) fn variant(file_name: &str) -> Option<&str> {
 }
 
 pub(crate) fn run(context: &Context, arguments: &InstallerArgs, variant: &str) -> ExitCode {
-    let output = Output::new(arguments.json);
+    let output = Output::new(arguments.json || arguments.options.iter().any(|it| it == "--json"));
     let action = &arguments.action;
-    let result = if let Some(given) = &action.hash_password {
+    let result = if !arguments.options.is_empty() && action.of_fleet().is_none() {
+        Err(Failure::usage("options behind `--` are for what is done to all hosts")
+            .hint("say `--preflight`, `--deploy`, `--postflight` or `--uninstall` before them"))
+    } else if let Some(given) = &action.hash_password {
         password::run(given.as_deref(), &output)
     } else if let Some(given) = &action.set_superuser_password {
         password::keep(given.as_deref(), CONFIG.into(), &output)
@@ -164,11 +180,7 @@ pub(crate) fn run(context: &Context, arguments: &InstallerArgs, variant: &str) -
     } else if action.install_prereqs {
         nothing_to_install(&output)
     } else if let Some(command) = action.of_fleet() {
-        let verbose = arguments.verbose.then_some("--verbose");
-        match Cli::try_parse_from(["monobloc", command].into_iter().chain(verbose)) {
-            Ok(cli) => dispatch(context, &cli.command, &output),
-            Err(error) => Err(Failure::usage(error.to_string())),
-        }
+        fleet(context, arguments, command, &output)
     } else if action.version {
         version(context, variant, &output)
     } else if action.validate_config {
@@ -182,6 +194,22 @@ pub(crate) fn run(context: &Context, arguments: &InstallerArgs, variant: &str) -
             output.failure(&failure);
             ExitCode::FAILURE
         }
+    }
+}
+
+/// A command for all hosts, with what is said behind `--`.
+fn fleet(
+    context: &Context,
+    arguments: &InstallerArgs,
+    command: &str,
+    output: &Output,
+) -> Result<Outcome, Failure> {
+    let verbose = arguments.verbose.then_some("--verbose");
+    let options = arguments.options.iter().map(String::as_str);
+    let words = ["monobloc", command].into_iter().chain(verbose).chain(options);
+    match Cli::try_parse_from(words) {
+        Ok(cli) => dispatch(context, &cli.command, output),
+        Err(error) => Err(Failure::usage(error.to_string().trim_start_matches("error: "))),
     }
 }
 

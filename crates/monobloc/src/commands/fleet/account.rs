@@ -1,13 +1,16 @@
 //! What became of a run: failures by cause, then everybody in sum.
 
+use std::collections::BTreeMap;
+
 use fleet::across::Account;
 use fleet::journal::{Cause, HostRow, Journal, Stop, Supplied};
 use fleet::run::{End, Finished, RunId};
+use host::wire::{Done, Report};
 use serde_json::{Value, json};
 
 use super::across;
 use crate::failure::{Failure, Outcome};
-use crate::render::fleet::{counted, some, stopped, words};
+use crate::render::fleet::{counted, kind_words, some, stopped, words};
 use crate::render::{Output, bytes, plain, plural};
 
 /// Tells what became of a run, and whether that is what was asked for.
@@ -36,6 +39,9 @@ pub(super) fn tell(
         if let Some(together) = &together {
             document["across"] = json!(together);
         }
+        if let Some(undoes) = journal.spec(run)?.undoes {
+            document["undoes"] = json!(undoes);
+        }
         output.json(&document)?;
     } else {
         evidence(stop.as_ref(), output)?;
@@ -44,6 +50,9 @@ pub(super) fn tell(
             across::tell(together, output)?;
         }
         supplied(journal, run, output)?;
+        for line in lines_of_kept(journal.hosts(run)?, &kept(journal, run)?) {
+            output.line(&line)?;
+        }
         let counted = counted(counts);
         output.line(&match end {
             End::Done => format!("{operation}: {counted}"),
@@ -94,7 +103,7 @@ pub(super) fn causes(failures: &[Cause], output: &Output) -> Result<(), Failure>
         output.line(&format!(
             "{}: {during}: {}: {}",
             some(hosts),
-            kind.replace('_', " "),
+            kind_words(kind),
             plain(&causes.join(": "))
         ))?;
         for finding in findings {
@@ -149,11 +158,34 @@ pub(super) fn supply(journal: &Journal, run: &RunId) -> Result<Option<Value>, Fa
     }))
 }
 
+/// What an uninstallation left on hosts, by their places.
+fn kept(journal: &Journal, run: &RunId) -> Result<BTreeMap<usize, Vec<String>>, Failure> {
+    let of_host = |(host, report)| match report {
+        Report::Done(Done { kept, .. }) if !kept.is_empty() => Some((host, kept)),
+        _ => None,
+    };
+    Ok(journal.reports(run, "uninstall")?.into_iter().filter_map(of_host).collect())
+}
+
+/// Each thing that stays, and who has it.
+fn lines_of_kept(rows: Vec<HostRow>, kept: &BTreeMap<usize, Vec<String>>) -> Vec<String> {
+    let mut things: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for row in rows {
+        for thing in kept.get(&row.host).into_iter().flatten() {
+            things.entry(thing).or_default().push(row.name.clone());
+        }
+    }
+    things
+        .iter()
+        .map(|(thing, hosts)| format!("kept {} on {}", plain(thing), some(hosts)))
+        .collect()
+}
+
 /// Every host of a run, for programs.
 pub(super) fn hosts(journal: &Journal, run: &RunId) -> Result<Vec<Value>, Failure> {
-    let rows = journal.hosts(run)?;
+    let (rows, mut kept) = (journal.hosts(run)?, kept(journal, run)?);
     let document = |row: HostRow| {
-        let HostRow { name, role, state, doing, before, live, changed, .. } = row;
+        let HostRow { host, name, role, state, doing, before, live, changed } = row;
         json!({
             "name": name,
             "role": role,
@@ -164,6 +196,7 @@ pub(super) fn hosts(journal: &Journal, run: &RunId) -> Result<Vec<Value>, Failur
             "live": live,
             "changed": changed,
             "trouble": state.trouble(),
+            "kept": kept.remove(&host).unwrap_or_default(),
         })
     };
     Ok(rows.into_iter().map(document).collect())
@@ -176,5 +209,32 @@ pub(super) fn end_name(end: &End) -> &'static str {
         End::Stopped(_) => "stopped",
         End::Paused => "paused",
         End::Interrupted => "interrupted",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use fleet::journal::HostRow;
+    use fleet::run::HostState;
+    use jiff::Timestamp;
+
+    use super::lines_of_kept;
+
+    #[test]
+    fn what_stays_is_told_once_with_all_that_have_it() {
+        let row = |host: usize| HostRow {
+            host,
+            name: format!("a{host}"),
+            role: "agent".to_owned(),
+            state: HostState::Done,
+            doing: None,
+            before: None,
+            live: None,
+            changed: Timestamp::UNIX_EPOCH,
+        };
+        let (state, user) = ("/var/lib/app".to_owned(), "user app".to_owned());
+        let kept = [(1, vec![state.clone(), user]), (3, vec![state])].into();
+        let lines = lines_of_kept((1..=3).map(row).collect(), &kept);
+        assert_eq!(lines, ["kept /var/lib/app on a1, a3", "kept user app on a1"]);
     }
 }

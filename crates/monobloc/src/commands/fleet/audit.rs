@@ -65,11 +65,11 @@ pub(crate) fn run(
     output: &Output,
 ) -> Result<Outcome, Failure> {
     let AuditArgs { cluster, fast, html, way } = arguments;
-    let opened = cluster.open()?;
+    let opened = cluster.open_as_configured()?;
     let task = Task::Request(Request::Audit { fast: *fast });
     let spec = asking(&opened, Operation::Audit)?.asking(task);
     let id = spec.id.clone();
-    let finished = way.look(context, &opened, spec, output)?;
+    let finished = way.login.look(context, &opened, way.lead(context, &opened, spec)?, output)?;
     let mut groups = Groups::default();
     for (at, report) in finished.journal.reports(&id, "audit")? {
         if let (Report::Audit(audit), Some(host)) = (report, opened.chosen.hosts.get(at)) {

@@ -54,7 +54,7 @@ pub(crate) struct UpgradeArgs {
     #[command(flatten)]
     way: WayArgs,
 
-    /// Upgrade hosts even if what they have fails its checks
+    /// Upgrade even if what is there fails its checks, or the cluster is ill: it must be well after the last master
     #[arg(long)]
     skip_checks: bool,
 
@@ -133,7 +133,7 @@ impl UpgradeArgs {
 
 impl Install<'_> {
     /// The run that does it.
-    pub(super) fn spec(&self, opened: &Opened) -> Result<RunSpec, Failure> {
+    pub(super) fn spec(&self, context: &Context, opened: &Opened) -> Result<RunSpec, Failure> {
         let kit = opened.kit(self.way.is_pushed())?;
         let name = &opened.cluster.bundle.distribution.name;
         let mut spec = RunSpec::new(new_id()?, name, self.operation);
@@ -149,12 +149,13 @@ impl Install<'_> {
         membership::add_witnesses(&mut spec, opened);
         spec.wanted = sets.iter().filter_map(|roles| self.wanted(&kit, roles)).collect();
         spec.budget = self.waves.max_failures;
-        let waves = self.way.gated(self.waves.waves(self.operation));
-        let spec = spec.installing(self.way.push, waves);
-        Ok(match self.way.relay {
-            Some(fan) => spec.relayed(fan),
-            None => spec,
-        })
+        let waves = Waves { heals: self.skip_checks, ..self.waves.waves(self.operation) };
+        let waves = self.way.gated(waves);
+        let mut spec = spec.installing(self.way.push, waves);
+        if let Some(fan) = self.way.relay {
+            spec = spec.relayed(fan);
+        }
+        self.way.lead(context, opened, spec)
     }
 
     fn wanted(
@@ -191,10 +192,11 @@ pub(crate) fn upgrade(
 
 fn run(context: &Context, install: &Install<'_>, output: &Output) -> Result<Outcome, Failure> {
     let opened = install.cluster.open()?;
-    let mut spec = install.spec(&opened)?;
-    membership::find_actions(context, &opened, install.way, &mut spec)?;
+    let login = &install.way.login;
+    let mut spec = install.spec(context, &opened)?;
+    membership::find_actions(context, &opened, login, &mut spec)?;
     let id = spec.id.clone();
-    let finished = install.way.execute(context, &opened, spec, output)?;
+    let finished = login.begin(context, &opened, spec, output)?;
     account::tell(&finished, &id, &install.operation.to_string(), output)
 }
 

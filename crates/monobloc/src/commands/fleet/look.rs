@@ -1,5 +1,7 @@
 //! `monobloc preflight`, `monobloc postflight`, `monobloc status`: how hosts are, and nothing is changed.
 
+use std::collections::BTreeMap;
+
 use fleet::across::Across;
 use fleet::journal::Journal;
 use fleet::run::{Operation, RunId, RunSpec, Task};
@@ -31,6 +33,9 @@ pub(crate) struct PreflightArgs {
 
 /// Look at whether hosts, and the cluster as a whole, are well
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  monobloc postflight
+  monobloc postflight --hosts m1,a7 --json")]
 pub(crate) struct PostflightArgs {
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -84,7 +89,7 @@ pub(crate) fn preflight(
         None => spec.looking(Across::of(opened.preflight()?.as_ref())),
     };
     let id = spec.id.clone();
-    let finished = way.ask(context, &opened, spec, output)?;
+    let finished = way.login.ask(context, &opened, way.lead(context, &opened, spec)?, output)?;
     if !output.is_json() {
         findings(&finished.journal, &id, &opened, output)?;
     }
@@ -98,7 +103,7 @@ fn findings(
     opened: &Opened,
     output: &Output,
 ) -> Result<(), Failure> {
-    let mut warnings = std::collections::BTreeMap::<(String, String), Vec<String>>::new();
+    let mut warnings = BTreeMap::<(String, String), Vec<String>>::new();
     for (at, report) in journal.reports(run, "preflight")? {
         let Report::Findings { findings } = report else { continue };
         let Some(host) = opened.chosen.hosts.get(at) else { continue };
@@ -119,7 +124,7 @@ pub(crate) fn postflight(
     output: &Output,
 ) -> Result<Outcome, Failure> {
     let PostflightArgs { cluster, way } = arguments;
-    let opened = cluster.open()?;
+    let opened = cluster.open_as_configured()?;
     let spec = asking(&opened, Operation::Postflight)?;
     let mut spec = spec.asking(Task::Request(Request::Check { cluster: false }));
     // What is about the cluster, one host that knows is asked.
@@ -129,7 +134,7 @@ pub(crate) fn postflight(
         spec.phases.insert(1, fleet::run::Phase::new("cluster", work));
     }
     let id = spec.id.clone();
-    let finished = way.ask(context, &opened, spec, output)?;
+    let finished = way.login.ask(context, &opened, way.lead(context, &opened, spec)?, output)?;
     account::tell(&finished, &id, "postflight", output)
 }
 
@@ -145,16 +150,13 @@ pub(crate) fn status(
     if let Some(run) = run {
         return runs::show(&cluster.place.configured()?, run.as_ref(), output);
     }
-    let opened = cluster.open()?;
+    let opened = cluster.open_as_configured()?;
     let spec = asking(&opened, Operation::Status)?.asking(Task::Request(Request::Status));
-    let id = spec.id.clone();
-    let finished = way.look(context, &opened, spec, output)?;
-    let mut statuses = vec![None; opened.chosen.hosts.len()];
-    for (at, report) in finished.journal.reports(&id, "status")? {
-        if let (Report::Status(status), Some(place)) = (report, statuses.get_mut(at)) {
-            *place = Some(*status);
-        }
-    }
+    let (id, asked) = (spec.id.clone(), spec.clone());
+    let finished = way.login.look(context, &opened, way.lead(context, &opened, spec)?, output)?;
+    let mut known = statuses(&finished.journal, &asked)?;
+    let hosts = opened.chosen.hosts.iter();
+    let statuses: Vec<Option<Status>> = hosts.map(|host| known.remove(&host.name)).collect();
     if output.is_json() {
         let hosts: Vec<_> = opened
             .chosen
@@ -172,7 +174,7 @@ pub(crate) fn status(
             "failures": finished.journal.failures(&id)?,
         }))?;
     } else {
-        let mut counts = std::collections::BTreeMap::<String, usize>::new();
+        let mut counts = BTreeMap::<String, usize>::new();
         for (host, status) in opened.chosen.hosts.iter().zip(&statuses) {
             output.line(&line(host, status.as_ref(), &opened))?;
             *counts.entry(version(status.as_ref())).or_default() += 1;
@@ -186,6 +188,20 @@ pub(crate) fn status(
     };
     let is_whole = account::is_whole(&finished, output);
     Ok(if is_whole && statuses.iter().all(is_well) { Outcome::Done } else { Outcome::Failed })
+}
+
+/// What hosts said of themselves in a run that asked them.
+pub(super) fn statuses(
+    journal: &Journal,
+    asked: &RunSpec,
+) -> Result<BTreeMap<String, Status>, Failure> {
+    let mut statuses = BTreeMap::new();
+    for (at, report) in journal.reports(&asked.id, "status")? {
+        if let (Report::Status(status), Some(target)) = (report, asked.hosts.get(at)) {
+            statuses.insert(target.host.name.clone(), *status);
+        }
+    }
+    Ok(statuses)
 }
 
 /// What a host has, for the sum.

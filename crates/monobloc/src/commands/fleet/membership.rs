@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use fleet::run::{Acting, End, Group, Operation, RunSpec, Target, Task};
-use host::wire::{Report, Request, Status};
+use host::wire::{Request, Status};
 use serde_json::{Value, json};
 
-use super::WayArgs;
+use super::LoginArgs;
 use super::cluster::Opened;
+use super::look::statuses;
 use super::way::{new_id, target};
 use crate::context::Context;
 use crate::failure::Failure;
@@ -25,16 +26,17 @@ pub(super) fn add_witnesses(spec: &mut RunSpec, opened: &Opened) {
     spec.hosts.extend(masters.map(|target| Target { group: Group::Witness, ..target }));
 }
 
-/// Finds out what is done to the cluster for hosts of a run that come or go. Only masters are asked.
+/// Finds out what is done to the cluster for hosts of a run that come or go, and returns what masters said of
+/// themselves: only they are asked.
 pub(super) fn find_actions(
     context: &Context,
     opened: &Opened,
-    way: &WayArgs,
+    login: &LoginArgs,
     spec: &mut RunSpec,
-) -> Result<(), Failure> {
+) -> Result<BTreeMap<String, Status>, Failure> {
     let comes = spec.operation == Operation::Deploy;
     if !comes && spec.operation != Operation::Uninstall {
-        return Ok(());
+        return Ok(BTreeMap::new());
     }
     let is_asked = |target: &&Target| match target.group {
         Group::Witness => true,
@@ -42,56 +44,48 @@ pub(super) fn find_actions(
         Group::Agent => false,
     };
     let asked: Vec<Target> = spec.hosts.iter().filter(is_asked).cloned().collect();
-    let known = ask(context, opened, way, &asked)?;
+    let known = ask(context, opened, login, spec, asked)?;
     spec.find_actions(&known);
     if spec.operation == Operation::Uninstall && !spec.has_actions() {
         spec.hosts.retain(|target| target.group != Group::Witness);
     }
-    Ok(())
+    Ok(known)
 }
 
 /// What hosts say of themselves, those that can be reached. Of that nothing is written down.
 fn ask(
     context: &Context,
     opened: &Opened,
-    way: &WayArgs,
-    hosts: &[Target],
+    login: &LoginArgs,
+    of: &RunSpec,
+    hosts: Vec<Target>,
 ) -> Result<BTreeMap<String, Status>, Failure> {
     // In folders no service runs, so there is nobody to tell anything.
-    if hosts.is_empty() || way.folders.is_some() {
+    if hosts.is_empty() || of.way.folders.is_some() {
         return Ok(BTreeMap::new());
     }
-    let name = &opened.cluster.bundle.distribution.name;
-    let mut spec = RunSpec::new(new_id()?, name, Operation::Status);
+    let mut spec = of.looking_at(new_id()?, hosts).asking(Task::Request(Request::Status));
     spec.limits.tries = TRIES;
-    spec.hosts = hosts.iter().map(|target| super::way::target(&target.host, None)).collect();
-    let spec = spec.asking(Task::Request(Request::Status));
-    let id = spec.id.clone();
-    let finished = way.ask_quietly(context, opened, spec)?;
+    let asked = spec.clone();
+    let finished = login.look_quietly(context, opened, spec)?;
     if finished.end == End::Interrupted {
         return Err(Failure::new("interrupted before anything was begun"));
     }
-    let mut known = BTreeMap::new();
-    for (at, report) in finished.journal.reports(&id, "status")? {
-        if let (Report::Status(status), Some(target)) = (report, hosts.get(at)) {
-            known.insert(target.host.name.clone(), *status);
-        }
-    }
-    Ok(known)
+    statuses(&finished.journal, &asked)
 }
 
 /// Whether what has to be done to the cluster is still what a plan says.
 pub(super) fn is_as_planned(
     context: &Context,
     opened: &Opened,
-    way: &WayArgs,
+    login: &LoginArgs,
     planned: &RunSpec,
 ) -> Result<bool, Failure> {
     if ![Operation::Deploy, Operation::Uninstall].contains(&planned.operation) {
         return Ok(true);
     }
     let mut now = planned.clone();
-    find_actions(context, opened, way, &mut now)?;
+    find_actions(context, opened, login, &mut now)?;
     Ok(now.hosts == planned.hosts)
 }
 

@@ -16,4 +16,4 @@ pub(crate) mod undo;
 mod way;
 
 pub(crate) use cluster::{ClusterArgs, ConfigArgs};
-pub(crate) use way::WayArgs;
+pub(crate) use way::{LoginArgs, WayArgs};

@@ -8,15 +8,15 @@ use fleet::run::{End, Finished, Group, Operation, RunId, RunSpec, Target, Task};
 use host::wire::{PlanSummary, Report, Request, Status};
 use package::{Sha256, durable, json as canonical, versioned};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::cluster::Opened;
 use super::install::{DeployArgs, Install, UpgradeArgs};
-use super::look::asking;
+use super::look::statuses;
 use super::summary::{Fate, Planned, Same, Sum, fate, show};
 use super::undo::UninstallArgs;
-use super::way::{new_id, target};
-use super::{ConfigArgs, WayArgs, account, membership};
+use super::way::new_id;
+use super::{ConfigArgs, LoginArgs, account, membership};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::fleet::some;
@@ -50,6 +50,9 @@ enum PlanOperation {
 ///
 /// What is done is done to the hosts that the plan has, as they were reached then.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  monobloc plan upgrade --relay --save plan.json
+  monobloc apply plan.json")]
 pub(crate) struct ApplyArgs {
     /// The file that `monobloc plan --save` wrote
     file: Utf8PathBuf,
@@ -57,7 +60,7 @@ pub(crate) struct ApplyArgs {
     #[command(flatten)]
     place: ConfigArgs,
     #[command(flatten)]
-    way: WayArgs,
+    login: LoginArgs,
 }
 
 /// A plan as it is kept.
@@ -92,13 +95,13 @@ fn installing(
     output: &Output,
 ) -> Result<Outcome, Failure> {
     let opened = install.cluster.open()?;
-    let way = install.way.way(context)?;
-    let mut spec = RunSpec { way, ..install.spec(&opened)? };
-    membership::find_actions(context, &opened, install.way, &mut spec)?;
+    let login = &install.way.login;
+    let mut spec = install.spec(context, &opened)?;
+    let masters = membership::find_actions(context, &opened, login, &mut spec)?;
     let mut look = RunSpec { id: new_id()?, operation: Operation::Plan, ..spec.clone() };
     look = look.asking(Task::Plan);
     let id = look.id.clone();
-    let finished = install.way.look(context, &opened, look, output)?;
+    let finished = login.look(context, &opened, look, output)?;
     is_whole(&finished)?;
     let plans = plans(&finished.journal, &id)?;
     let (mut named, mut actions) = (Vec::new(), Vec::new());
@@ -114,6 +117,14 @@ fn installing(
     }
     let failures = finished.journal.failures(&id)?;
     let (bundle, sum) = (opened.cluster.latest.bundle, Sum::of(&named));
+    if let Some(path) = &arguments.save {
+        let mut spec = spec.clone();
+        let left_out = keep_planned(&mut spec);
+        // What the others have to be told of is less without them.
+        spec.find_actions(&masters);
+        let had = BTreeMap::new();
+        save(path, &Saved { format: FORMAT, bundle, had, spec }, &left_out, output)?;
+    }
     if output.is_json() {
         let document = |((name, fate, plan), at): (&Planned, &Option<usize>)| {
             let actions = at.map(|at| membership::documents(&spec, at)).unwrap_or_default();
@@ -133,11 +144,6 @@ fn installing(
         let actions: Vec<Vec<String>> = actions.iter().map(of).collect();
         show(&named, &actions, &sum, output)?;
         account::causes(&failures, output)?;
-    }
-    if let Some(path) = &arguments.save {
-        let left_out = keep_planned(&mut spec);
-        let had = BTreeMap::new();
-        save(path, &Saved { format: FORMAT, bundle, had, spec }, &left_out, output)?;
     }
     let is_well = failures.is_empty() && named.iter().all(|(_, fate, _)| *fate != Fate::Fails);
     Ok(if is_well { Outcome::Done } else { Outcome::Failed })
@@ -181,15 +187,15 @@ fn removing(
     output: &Output,
 ) -> Result<Outcome, Failure> {
     let (cluster, way) = uninstall.cluster();
-    let opened = cluster.open()?;
-    let mut spec = RunSpec { way: way.way(context)?, ..uninstall.spec(context, &opened)? };
+    let opened = cluster.open_as_configured()?;
+    let spec = uninstall.spec(context, &opened)?;
     let leaving: Vec<Target> =
         spec.hosts.iter().filter(|target| target.group != Group::Witness).cloned().collect();
     // Who is gone is not asked.
     let (had, failures) = if uninstall.is_gone() {
         (BTreeMap::new(), Vec::new())
     } else {
-        look(context, &opened, &leaving, way, output)?
+        look(context, &opened, &way.login, (&spec, leaving), output)?
     };
     let concerned = || {
         let hosts = spec.hosts.iter().enumerate();
@@ -200,19 +206,23 @@ fn removing(
     let packages = sum(|status| status.packages.len());
     let generations = sum(|status| status.generations.len());
     let changing = installed.clone().count();
+    let bundle = opened.cluster.latest.bundle;
+    if let Some(path) = &arguments.save {
+        let mut spec = spec.clone();
+        let left_out = keep_seen(&mut spec, &had);
+        let had = had.iter().map(|(name, status)| (name.clone(), digest(status))).collect();
+        save(path, &Saved { format: FORMAT, bundle, had, spec }, &left_out, output)?;
+    }
     if output.is_json() {
-        let actions: BTreeMap<&str, _> = concerned()
-            .map(|(at, target)| (target.host.name.as_str(), membership::documents(&spec, at)))
-            .collect();
         output.json(&json!({
             "schema": "monobloc.plan/1",
             "operation": "uninstall",
+            "bundle": bundle,
             "sum": {
                 "hosts": had.len(), "changing": changing, "packages": packages,
                 "generations": generations,
             },
-            "hosts": had,
-            "actions": actions,
+            "hosts": leaving_documents(&spec, &had),
             "failures": failures,
         }))?;
     } else {
@@ -240,13 +250,24 @@ fn removing(
         ))?;
         account::causes(&failures, output)?;
     }
-    if let Some(path) = &arguments.save {
-        let left_out = keep_seen(&mut spec, &had);
-        let bundle = opened.cluster.latest.bundle;
-        let had = had.iter().map(|(name, status)| (name.clone(), digest(status))).collect();
-        save(path, &Saved { format: FORMAT, bundle, had, spec }, &left_out, output)?;
-    }
     Ok(if failures.is_empty() { Outcome::Done } else { Outcome::Failed })
+}
+
+/// What becomes of each host that leaves, for programs.
+fn leaving_documents(spec: &RunSpec, had: &BTreeMap<String, Status>) -> Vec<Value> {
+    let hosts = spec.hosts.iter().enumerate();
+    let leaving = hosts.filter(|(_, target)| target.group != Group::Witness);
+    let document = |(at, target): (usize, &Target)| {
+        let status = had.get(&target.host.name);
+        let changes = status.is_some_and(|status| status.live.is_some());
+        json!({
+            "name": target.host.name,
+            "does": if changes { Fate::Changes } else { Fate::Unchanged },
+            "status": status,
+            "actions": membership::documents(spec, at),
+        })
+    };
+    leaving.map(document).collect()
 }
 
 /// Leaves hosts out of which nobody saw what they have. Returns their names.
@@ -261,26 +282,19 @@ fn keep_seen(spec: &mut RunSpec, had: &BTreeMap<String, Status>) -> Vec<String> 
     names
 }
 
-/// What hosts have.
+/// What hosts of a run have.
 fn look(
     context: &Context,
     opened: &Opened,
-    hosts: &[Target],
-    way: &WayArgs,
+    login: &LoginArgs,
+    (of, hosts): (&RunSpec, Vec<Target>),
     output: &Output,
 ) -> Result<(BTreeMap<String, Status>, Vec<fleet::journal::Cause>), Failure> {
-    let mut spec = asking(opened, Operation::Plan)?.asking(Task::Request(Request::Status));
-    spec.hosts = hosts.iter().map(|known| target(&known.host, None)).collect();
-    let id = spec.id.clone();
-    let finished = way.look(context, opened, spec, output)?;
+    let spec = of.looking_at(new_id()?, hosts).asking(Task::Request(Request::Status));
+    let asked = spec.clone();
+    let finished = login.look(context, opened, spec, output)?;
     is_whole(&finished)?;
-    let mut had = BTreeMap::new();
-    for (at, report) in finished.journal.reports(&id, "status")? {
-        if let (Report::Status(status), Some(host)) = (report, hosts.get(at)) {
-            had.insert(host.host.name.clone(), *status);
-        }
-    }
-    Ok((had, finished.journal.failures(&id)?))
+    Ok((statuses(&finished.journal, &asked)?, finished.journal.failures(&asked.id)?))
 }
 
 /// Of what decides what is removed.
@@ -311,7 +325,7 @@ pub(crate) fn apply(
     arguments: &ApplyArgs,
     output: &Output,
 ) -> Result<Outcome, Failure> {
-    let ApplyArgs { file, place, way } = arguments;
+    let ApplyArgs { file, place, login } = arguments;
     let opened = place.configured()?.whole()?;
     let Saved { bundle, had, mut spec, .. } = versioned::parse(file, &fs_err::read(file)?, FORMAT)?;
     let again = "make a new plan: `monobloc plan`";
@@ -325,7 +339,7 @@ pub(crate) fn apply(
     if !had.is_empty() {
         let leaving = spec.hosts.iter().filter(|target| had.contains_key(&target.host.name));
         let leaving: Vec<Target> = leaving.cloned().collect();
-        let (has, _) = look(context, &opened, &leaving, way, output)?;
+        let (has, _) = look(context, &opened, login, (&spec, leaving), output)?;
         let changed: Vec<String> = had
             .iter()
             .filter(|(name, known)| has.get(*name).map(digest).as_ref() != Some(*known))
@@ -336,19 +350,16 @@ pub(crate) fn apply(
                 .hint(again));
         }
     }
-    if !membership::is_as_planned(context, &opened, way, &spec)? {
+    if !membership::is_as_planned(context, &opened, login, &spec)? {
         let changed = "what has to be done to the cluster is not what was planned any more";
         return Err(Failure::new(changed).hint(again));
     }
     spec.id = new_id()?;
-    if let Some(fan) = way.relay {
-        spec = spec.relayed(fan);
-    }
     // Nothing is moved if a single host is not what it was.
     if let Some(phase) = spec.phases.first_mut().filter(|phase| phase.name == "plan") {
         phase.strict = true;
     }
     let (id, operation) = (spec.id.clone(), spec.operation.to_string());
-    let finished = way.begin(context, &opened, spec, output)?;
+    let finished = login.begin(context, &opened, spec, output)?;
     account::tell(&finished, &id, &operation, output)
 }

@@ -9,10 +9,10 @@ use serde_json::json;
 
 use super::cluster::Opened;
 use super::undo::parse_run;
-use super::{ClusterArgs, WayArgs, account, across};
+use super::{ConfigArgs, LoginArgs, account, across};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::render::fleet::{counted, stopped, words};
+use crate::render::fleet::{counted, kind_words, stopped, words};
 use crate::render::{Output, plain, plural};
 
 /// Go on with a run that was interrupted, or is paused
@@ -28,14 +28,14 @@ pub(crate) struct ResumeArgs {
     run: Option<RunId>,
 
     #[command(flatten)]
-    cluster: ClusterArgs,
+    place: ConfigArgs,
 
     /// Give it up, so that another one can begin; hosts stay as they are
     #[arg(long)]
     abandon: bool,
 
     #[command(flatten)]
-    way: WayArgs,
+    login: LoginArgs,
 }
 
 /// Show all that a host said in a run
@@ -49,7 +49,7 @@ pub(crate) struct LogsArgs {
     host: String,
 
     #[command(flatten)]
-    cluster: ClusterArgs,
+    place: ConfigArgs,
 
     /// The run [default: the last one that the host was in]
     #[arg(long, value_parser = parse_run)]
@@ -67,7 +67,7 @@ pub(crate) struct ExportArgs {
     run: Option<RunId>,
 
     #[command(flatten)]
-    cluster: ClusterArgs,
+    place: ConfigArgs,
 
     /// All that happened, in order, one JSON document a line
     #[arg(long)]
@@ -83,8 +83,8 @@ pub(crate) fn resume(
     arguments: &ResumeArgs,
     output: &Output,
 ) -> Result<Outcome, Failure> {
-    let opened = arguments.cluster.place.configured()?;
-    let mut journal = WayArgs::journal(&opened)?;
+    let opened = arguments.place.configured()?;
+    let mut journal = LoginArgs::journal(&opened)?;
     let run = if let Some(run) = &arguments.run {
         run.clone()
     } else {
@@ -115,13 +115,12 @@ pub(crate) fn resume(
         )));
     }
     let operation = spec.operation.to_string();
-    let resumed = Run::resume(journal, &run, |_| {}, Timestamp::now())?;
-    let finished = arguments.way.go(context, &opened, resumed, output)?;
+    let finished = arguments.login.resume(context, &opened, journal, &run, output)?;
     account::tell(&finished, &run, &operation, output)
 }
 
 pub(crate) fn logs(arguments: &LogsArgs, output: &Output) -> Result<Outcome, Failure> {
-    let opened = arguments.cluster.place.configured()?;
+    let opened = arguments.place.configured()?;
     let journal = read(&opened)?;
     let runs = journal.runs()?;
     let wanted =
@@ -176,7 +175,8 @@ pub(crate) fn logs(arguments: &LogsArgs, output: &Output) -> Result<Outcome, Fai
             }
         }
         if let Some(trouble) = host.state.trouble() {
-            output.line(&format!("{}: {}", trouble.kind, plain(&trouble.causes.join(": "))))?;
+            let (kind, causes) = (kind_words(&trouble.kind), trouble.causes.join(": "));
+            output.line(&format!("{kind}: {}", plain(&causes)))?;
             output.hint(trouble.remedy.as_deref());
         }
         return Ok(Outcome::Done);
@@ -197,7 +197,7 @@ fn find(journal: &Journal, run: &RunId, host: &str) -> Result<Option<HostRow>, F
 }
 
 pub(crate) fn export(arguments: &ExportArgs, output: &Output) -> Result<Outcome, Failure> {
-    let opened = arguments.cluster.place.configured()?;
+    let opened = arguments.place.configured()?;
     let journal = read(&opened)?;
     let run = last(&journal, arguments.run.as_ref())?;
     let text = if arguments.events {

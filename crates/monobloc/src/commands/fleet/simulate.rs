@@ -186,7 +186,7 @@ fn made_up(masters: usize, agents: usize) -> Result<Inventory, Failure> {
     let masters = (1..=masters).map(|number| host(format!("m{number}"), "master"));
     let agents = (1..=agents).map(|number| host(format!("a{number}"), "slave"));
     let hosts = masters.chain(agents).collect::<Result<_, package::id::ParseIdError>>();
-    Ok(Inventory { hosts: hosts? })
+    Ok(Inventory { hosts: hosts?, known_hosts: None })
 }
 
 fn wanted(bundle: Sha256) -> Wanted {
@@ -201,6 +201,7 @@ fn wanted(bundle: Sha256) -> Wanted {
         allow_expired: false,
         disable_preflight: false,
         skip_checks: false,
+        planned: None,
     }
 }
 

@@ -1,11 +1,12 @@
 //! `monobloc rollback`, `monobloc uninstall`: back to what was before.
 
 use fleet::journal::Journal;
-use fleet::run::{Operation, RunId, RunSpec, Size, Waves, Way};
+use fleet::run::{Group, Operation, RunId, RunSpec, Size, Waves};
+use serde_json::json;
 
 use super::cluster::Opened;
 use super::way::{new_id, parse_size, target};
-use super::{ClusterArgs, WayArgs, account, membership};
+use super::{ClusterArgs, LoginArgs, WayArgs, account, membership};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::{Output, ask, plural};
@@ -74,15 +75,24 @@ pub(crate) fn rollback(
     output: &Output,
 ) -> Result<Outcome, Failure> {
     let opened = arguments.cluster.open_as_configured()?;
-    let journal = WayArgs::journal(&opened)?;
+    let journal = LoginArgs::journal(&opened)?;
     let waves = Waves { canaries: Size::Count(0), batch: arguments.batch, ..Waves::careful() };
     let waves = arguments.way.gated(waves);
     let undoing = |run: &RunId| Ok(RunSpec::undoing(&journal, run, new_id()?, waves.clone())?);
-    let (run, mut spec) = match &arguments.run {
+    let (run, spec) = match &arguments.run {
         Some(run) => (run.clone(), undoing(run)?),
-        None => last_that_changed(&journal, &arguments.way.way(context)?, undoing)?,
+        None => last_that_changed(&journal, undoing)?,
     };
     drop(journal);
+    // Hosts are where they were when they changed.
+    let (way, mut spec) = (spec.way.clone(), arguments.way.lead(context, &opened, spec)?);
+    if way.folders != spec.way.folders && arguments.way.folders.is_some() {
+        let hosts = way.folders.map_or("reached over SSH".to_owned(), |at| format!("in `{at}`"));
+        return Err(Failure::usage(format!("the hosts of run {run} are {hosts}"))
+            .hint("leave `--folders` out, or name another run"));
+    }
+    spec.way.folders = way.folders;
+    spec.way.known_hosts = spec.way.known_hosts.or(way.known_hosts);
     if !output.is_json() {
         output.note(&format!("undoing run {run}"));
     }
@@ -90,7 +100,14 @@ pub(crate) fn rollback(
     // Hosts may have other addresses by now; and not all of them may be meant.
     if !opened.is_all {
         let chosen = opened.chosen.by_name();
-        spec.hosts.retain(|target| chosen.contains_key(target.host.name.as_str()));
+        let is_meant = |name: &str| chosen.contains_key(name);
+        for target in spec.hosts.iter_mut().filter(|target| !is_meant(&target.host.name)) {
+            // Masters among the others are still asked how the cluster is.
+            if target.group == Group::Master {
+                (target.group, target.back) = (Group::Witness, None);
+            }
+        }
+        spec.hosts.retain(|target| target.group == Group::Witness || is_meant(&target.host.name));
     }
     let known = opened.inventory.by_name();
     for target in &mut spec.hosts {
@@ -103,23 +120,33 @@ pub(crate) fn rollback(
             .hint("`monobloc status --runs` lists all runs"));
     }
     let id = spec.id.clone();
-    let finished = arguments.way.execute(context, &opened, spec, output)?;
+    let finished = arguments.way.login.begin(context, &opened, spec, output)?;
     account::tell(&finished, &id, "rollback", output)
 }
 
-/// The last run that changed such hosts and left something to undo, and the way back from it. What a rollback
-/// undid is undone again only for who names it: else a rollback that is repeated would go forward.
+/// The last run that changed hosts, and the way back from it. An earlier one is undone only for who names it: a
+/// rollback that is repeated would take back more each time.
 fn last_that_changed(
     journal: &Journal,
-    way: &Way,
     undoing: impl Fn(&RunId) -> Result<RunSpec, Failure>,
 ) -> Result<(RunId, RunSpec), Failure> {
     let changing = [Operation::Deploy, Operation::Upgrade].map(|operation| operation.to_string());
+    let mut last = None;
     let runs = journal.runs()?.into_iter().rev();
     for run in runs.filter(|run| changing.contains(&run.operation)) {
         let spec = undoing(&run.id)?;
-        if spec.worked_on() > 0 && spec.way.folders == way.folders {
-            return Ok((run.id, spec));
+        match (spec.worked_on() > 0, last) {
+            (true, None) => return Ok((run.id, spec)),
+            (true, Some(last)) => {
+                return Err(Failure::usage(format!(
+                    "run {last}, the last one, left nothing that can be undone"
+                ))
+                .hint(format!(
+                    "the {} of {} did: `monobloc rollback {}` undoes it",
+                    run.operation, run.begun, run.id
+                )));
+            }
+            (false, known) => last = known.or(Some(run.id)),
         }
     }
     Err(Failure::usage("no run left anything that can be undone"))
@@ -140,7 +167,8 @@ impl UninstallArgs {
         }
         spec.budget = Size::Percent(100);
         membership::add_witnesses(&mut spec, opened);
-        membership::find_actions(context, opened, &self.way, &mut spec)?;
+        let mut spec = self.way.lead(context, opened, spec)?;
+        membership::find_actions(context, opened, &self.way.login, &mut spec)?;
         Ok(spec.uninstalling(self.purge))
     }
 
@@ -158,13 +186,17 @@ pub(crate) fn uninstall(
     arguments: &UninstallArgs,
     output: &Output,
 ) -> Result<Outcome, Failure> {
-    let opened = arguments.cluster.open()?;
+    let opened = arguments.cluster.open_as_configured()?;
     let spec = arguments.spec(context, &opened)?;
     let has_actions = spec.has_actions();
     if arguments.gone && !has_actions {
-        output.line(
-            "nobody has to be told: no host that stays has an action for those that are gone",
-        )?;
+        if output.is_json() {
+            output.json(&json!({ "schema": "monobloc.uninstall/1", "end": "nothing to do" }))?;
+        } else {
+            output.line(
+                "nobody has to be told: no host that stays has an action for those that are gone",
+            )?;
+        }
         return Ok(Outcome::Done);
     }
     if !arguments.yes {
@@ -186,7 +218,7 @@ pub(crate) fn uninstall(
         }
     }
     let id = spec.id.clone();
-    let finished = arguments.way.execute(context, &opened, spec, output)?;
+    let finished = arguments.way.login.begin(context, &opened, spec, output)?;
     let outcome = account::tell(&finished, &id, "uninstall", output)?;
     if has_actions && finished.counts.unreachable > 0 {
         output.hint(Some("of hosts that are lost for good the others are told with `--gone`"));

@@ -8,7 +8,7 @@ use camino::Utf8PathBuf;
 use fleet::event::Event;
 use fleet::journal::{Durability, Journal, JournalError};
 use fleet::run::{
-    Finished, Group, Membership, Run, RunError, RunId, RunSpec, Size, Target, Waves, Way,
+    Finished, Group, Membership, Patience, Run, RunError, RunId, RunSpec, Size, Target, Waves, Way,
 };
 use fleet::transport::local::Local;
 use fleet::transport::over_ssh::OverSsh;
@@ -31,21 +31,41 @@ const PASSPHRASE: &str = "MONOBLOC_SSH_PASSPHRASE";
 /// How many hosts can get something at once from one other.
 const FAN_MAX: usize = 64;
 
-/// How hosts are reached.
+/// How we get into hosts.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "How hosts are reached")]
-pub(crate) struct WayArgs {
+pub(crate) struct LoginArgs {
     /// Write down the keys of hosts that nobody has known, without asking; a key that changed is never taken
     #[arg(long)]
     accept_new: bool,
 
-    /// Where the keys of hosts are written down [default: where SSH has them]
+    /// Where the keys of hosts are written down [default: what the inventory says, or where SSH has them]
     #[arg(long, value_name = "FILE")]
     known_hosts: Option<Utf8PathBuf>,
 
     /// The configuration of SSH [default: the user's and the system's]
     #[arg(long, value_name = "FILE")]
     ssh_config: Option<Utf8PathBuf>,
+
+    /// How long a step on a host may take, in seconds
+    #[arg(long, value_name = "SECONDS")]
+    step_limit: Option<u64>,
+
+    /// How long a host may take to let us in, in seconds [default: 20]
+    #[arg(long, value_name = "SECONDS")]
+    connect_limit: Option<u64>,
+
+    /// Show what hosts say
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+/// The same, and all else that a run keeps for who resumes it.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "How hosts are reached")]
+pub(crate) struct WayArgs {
+    #[command(flatten)]
+    pub(super) login: LoginArgs,
 
     /// Send the bundle to each host over its connection, rather than let hosts fetch it
     #[arg(long)]
@@ -64,44 +84,39 @@ pub(crate) struct WayArgs {
     #[arg(long, value_name = "COUNT", default_value_t = 256)]
     parallel: usize,
 
-    /// How long a step on a host may take, in seconds
-    #[arg(long, value_name = "SECONDS")]
-    step_limit: Option<u64>,
-
-    /// How long a host may take to let us in, in seconds [default: 20]
-    #[arg(long, value_name = "SECONDS")]
-    connect_limit: Option<u64>,
-
     /// How long the cluster may take to be well before and after a wave, in seconds [default: 300]
     #[arg(long, value_name = "SECONDS")]
     gate_limit: Option<u64>,
-
-    /// Show what hosts say
-    #[arg(short, long)]
-    verbose: bool,
 }
 
 impl WayArgs {
-    /// The journal of the cluster.
-    pub(super) fn journal(opened: &Opened) -> Result<Journal, Failure> {
-        let name = &opened.cluster.bundle.distribution.name;
-        Ok(Journal::open(&opened.folder.join("runs"), name, Durability::Full)?)
-    }
-
-    /// The limits that were asked for.
+    /// The same run with the limits that were asked for.
     pub(super) fn limit(&self, mut spec: RunSpec) -> RunSpec {
+        self.login.patience().limit(&mut spec.limits);
         spec.limits.parallel = self.parallel.max(1);
-        if let Some(seconds) = self.step_limit {
-            (spec.limits.stage, spec.limits.switch) = (seconds, seconds);
-        }
-        if let Some(seconds) = self.connect_limit {
-            spec.limits.connect = seconds.max(1);
-        }
         if let Some(seconds) = self.gate_limit {
             let every = seconds.div_ceil(spec.limits.gate_every.max(1));
             spec.limits.gate_tries = u32::try_from(every).unwrap_or(u32::MAX).max(1);
         }
         spec
+    }
+
+    /// The same run on hosts that are reached in this way.
+    pub(super) fn lead(
+        &self,
+        context: &Context,
+        opened: &Opened,
+        spec: RunSpec,
+    ) -> Result<RunSpec, Failure> {
+        let absolute =
+            |path: Option<&Utf8PathBuf>| path.map(|path| context.absolute(path)).transpose();
+        let known_hosts = self.login.known_hosts.as_ref().or(opened.inventory.known_hosts.as_ref());
+        let way = Way {
+            push: self.is_pushed(),
+            folders: absolute(self.folders.as_ref())?,
+            known_hosts: absolute(known_hosts)?,
+        };
+        Ok(self.limit(RunSpec { way, ..spec }))
     }
 
     /// Whether hosts are sent what they shall have, rather than fetch it.
@@ -113,26 +128,29 @@ impl WayArgs {
     pub(super) fn gated(&self, waves: Waves) -> Waves {
         Waves { gates: waves.gates && self.folders.is_none(), ..waves }
     }
+}
 
-    /// How hosts are reached, for who resumes a run.
-    pub(super) fn way(&self, context: &Context) -> Result<Way, Failure> {
-        let folders = self.folders.as_ref().map(|folders| context.absolute(folders));
-        Ok(Way { push: self.is_pushed(), folders: folders.transpose()? })
+/// What it takes to reach the hosts of a run: all that can be wrong with it is found before a run is written
+/// down.
+struct Means {
+    shared: Arc<Shared>,
+    /// Hosts are folders below the first, and the second is the program.
+    folders: Option<(Utf8PathBuf, Utf8PathBuf)>,
+}
+
+impl LoginArgs {
+    /// The journal of the cluster.
+    pub(super) fn journal(opened: &Opened) -> Result<Journal, Failure> {
+        let name = &opened.cluster.bundle.distribution.name;
+        Ok(Journal::open(&opened.folder.join("runs"), name, Durability::Full)?)
+    }
+
+    /// How long hosts may take.
+    fn patience(&self) -> Patience {
+        Patience { connect: self.connect_limit, step: self.step_limit }
     }
 
     /// Begins a run and carries it out.
-    pub(super) fn execute(
-        &self,
-        context: &Context,
-        opened: &Opened,
-        spec: RunSpec,
-        output: &Output,
-    ) -> Result<Finished, Failure> {
-        let spec = RunSpec { way: self.way(context)?, ..spec };
-        self.begin(context, opened, spec, output)
-    }
-
-    /// The same of a run that knows how hosts are reached.
     pub(super) fn begin(
         &self,
         context: &Context,
@@ -140,9 +158,23 @@ impl WayArgs {
         spec: RunSpec,
         output: &Output,
     ) -> Result<Finished, Failure> {
-        let journal = Self::journal(opened)?;
-        let run = Run::begin(journal, self.limit(spec), who(context), Timestamp::now());
-        self.go(context, opened, run.map_err(|error| unfinished(&error))?, output)
+        let means = Means::of(context, opened, &spec)?;
+        let run = Run::begin(Self::journal(opened)?, spec, who(context), Timestamp::now());
+        self.go(context, means, run.map_err(|error| unfinished(&error))?, output)
+    }
+
+    /// Goes on with a run.
+    pub(super) fn resume(
+        &self,
+        context: &Context,
+        opened: &Opened,
+        journal: Journal,
+        run: &RunId,
+        output: &Output,
+    ) -> Result<Finished, Failure> {
+        let means = Means::of(context, opened, &journal.spec(run)?)?;
+        let run = Run::resume(journal, run, self.patience(), Timestamp::now())?;
+        self.go(context, means, run, output)
     }
 
     /// Asks hosts something and writes down what they answer, unless a run is at work, paused or interrupted.
@@ -153,7 +185,7 @@ impl WayArgs {
         spec: RunSpec,
         output: &Output,
     ) -> Result<Finished, Failure> {
-        let spec = self.limit(RunSpec { way: self.way(context)?, ..spec });
+        let means = Means::of(context, opened, &spec)?;
         let (journal, now) = (Self::journal(opened)?, Timestamp::now());
         let run = match Run::begin(journal, spec.clone(), who(context), now) {
             Err(RunError::Unfinished(_) | RunError::Journal(JournalError::Held { .. })) => {
@@ -161,7 +193,7 @@ impl WayArgs {
             }
             run => run,
         };
-        self.go(context, opened, run?, output)
+        self.go(context, means, run?, output)
     }
 
     /// Asks hosts something. Nobody needs to know later, so it can be done beside a run that is at work,
@@ -173,69 +205,52 @@ impl WayArgs {
         spec: RunSpec,
         output: &Output,
     ) -> Result<Finished, Failure> {
-        let spec = self.limit(RunSpec { way: self.way(context)?, ..spec });
-        let run = Run::begin(Journal::in_memory()?, spec, who(context), Timestamp::now());
-        self.go(context, opened, run?, output)
+        let means = Means::of(context, opened, &spec)?;
+        let run = Run::begin(Journal::in_memory()?, spec, who(context), Timestamp::now())?;
+        self.go(context, means, run, output)
     }
 
-    /// Carries a run out, or goes on with it.
-    pub(super) fn go(
-        &self,
-        context: &Context,
-        opened: &Opened,
-        run: Run,
-        output: &Output,
-    ) -> Result<Finished, Failure> {
-        let progress = FleetProgress::new(context, output, run.spec(), self.verbose);
-        progress.catch_up(&run.past()?);
-        self.carry_out(context, opened, run, progress)
-    }
-
-    /// Asks hosts something; only who asks is told what they say.
-    pub(super) fn ask_quietly(
+    /// The same; only who asks is told what hosts say.
+    pub(super) fn look_quietly(
         &self,
         context: &Context,
         opened: &Opened,
         spec: RunSpec,
     ) -> Result<Finished, Failure> {
-        let spec = self.limit(RunSpec { way: self.way(context)?, ..spec });
+        let means = Means::of(context, opened, &spec)?;
         let run = Run::begin(Journal::in_memory()?, spec, who(context), Timestamp::now())?;
         let progress = FleetProgress::silent(run.spec());
-        self.carry_out(context, opened, run, progress)
+        self.carry_out(context, means, run, progress)
+    }
+
+    fn go(
+        &self,
+        context: &Context,
+        means: Means,
+        run: Run,
+        output: &Output,
+    ) -> Result<Finished, Failure> {
+        let progress = FleetProgress::new(context, output, run.spec(), self.verbose);
+        progress.catch_up(&run.past()?);
+        self.carry_out(context, means, run, progress)
     }
 
     fn carry_out(
         &self,
         context: &Context,
-        opened: &Opened,
+        means: Means,
         run: Run,
         progress: FleetProgress,
     ) -> Result<Finished, Failure> {
-        let way = run.spec().way.clone();
-        let asked_for = self.way(context)?;
-        if asked_for != Way::default() && asked_for != way {
-            return Err(Failure::usage(format!(
-                "run {} reaches hosts in another way than `--push`, `--relay` or `--folders` say",
-                run.spec().id
-            ))
-            .hint("leave them out: it goes on as it began"));
-        }
-        let mut kit = opened.kit(way.push)?;
-        let changes = run.spec().has_waves();
-        let shared = |kit| {
-            if changes { Shared::new(kit) } else { Shared::looking(kit, &run.spec().id) }
-        };
+        let Means { shared, folders } = means;
         let progress = Arc::new(progress);
         let watch = &mut |event: &Event| progress.event(event);
-        let finished = if let Some(folders) = way.folders {
-            if let Some(supply) = &mut kit.bundle {
-                supply.url = Some(context.absolute(&supply.serve)?.into_string());
-            }
-            let hosts = Local::new(folders, context.program()?, shared(kit));
+        let finished = if let Some((folders, program)) = folders {
+            let hosts = Local::new(folders, program, shared);
             run.go_until(Arc::new(hosts), &context.cancel, watch)
         } else {
             let ssh = Ssh::new(self.settings(context, run.spec(), &progress));
-            let hosts = OverSsh::new(ssh, shared(kit));
+            let hosts = OverSsh::new(ssh, shared);
             run.go_until(Arc::new(hosts), &context.cancel, watch)
         };
         progress.finish();
@@ -264,12 +279,30 @@ impl WayArgs {
         };
         Settings {
             config: self.ssh_config.clone(),
-            known_hosts: self.known_hosts.clone(),
+            known_hosts: self.known_hosts.clone().or_else(|| spec.way.known_hosts.clone()),
             host_keys,
             ask: Arc::new(ask),
             connect_limit: Duration::from_secs(spec.limits.connect),
             ..Settings::default()
         }
+    }
+}
+
+impl Means {
+    fn of(context: &Context, opened: &Opened, spec: &RunSpec) -> Result<Self, Failure> {
+        let mut kit = opened.kit(spec.way.push)?;
+        let folders = match &spec.way.folders {
+            None => None,
+            Some(folders) => {
+                if let Some(supply) = &mut kit.bundle {
+                    supply.url = Some(context.absolute(&supply.serve)?.into_string());
+                }
+                Some((folders.clone(), context.program()?))
+            }
+        };
+        let shared =
+            if spec.has_waves() { Shared::new(kit) } else { Shared::looking(kit, &spec.id) };
+        Ok(Self { shared, folders })
     }
 }
 
@@ -336,6 +369,7 @@ pub(super) fn parse_fan(text: &str) -> Result<usize, String> {
         _ => Err(format!("expected a number from 1 to {FAN_MAX}")),
     }
 }
+
 /// What somebody typed, by the question: a command may reach for hosts more than once.
 static TYPED: Mutex<BTreeMap<String, Secret>> = Mutex::new(BTreeMap::new());
 
@@ -358,10 +392,10 @@ impl Ask for Person {
             Question::SudoPassword { user } => {
                 (&self.sudo_password, format!("password of `{user}` for sudo"))
             }
-            Question::Prompt { user, host, prompt } => (
-                &self.password,
-                format!("`{host}` asks `{user}`: {}", prompt.trim_end_matches([' ', ':'])),
-            ),
+            // What else a server asks for is no password that somebody could have set.
+            Question::Prompt { user, host, prompt } => {
+                (&None, format!("`{host}` asks `{user}`: {}", prompt.trim_end_matches([' ', ':'])))
+            }
         };
         if let Some(known) = known {
             return Some(Secret::new(known.clone()));

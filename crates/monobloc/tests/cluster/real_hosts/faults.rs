@@ -1,9 +1,11 @@
 //! What goes wrong, in the middle of things.
 
+use camino::Utf8PathBuf;
 use local::{BOOT_MAX, Host, Options, Suite};
+use testing::files::write_files;
 
 use crate::site::{self, Run, Site, eventually};
-use crate::state::{has_setup, live, processes, trial};
+use crate::state::{has_setup, live, path, processes, trial};
 use crate::tree;
 
 /// The disk of a host that becomes full: what is installed, twice, and what preflight wants to be free.
@@ -240,27 +242,81 @@ pub(super) fn full_disk(change: Change, name: &str) {
         change.assert_before(&site, host);
         change.done(&site, host);
     }
+    // And none left in the middle of the switch.
     let host = site.host("a3");
-    let run = Moment::Stopping.reach(&site, change, host);
-    host.fill(0).unwrap();
-    let (code, said) = run.end();
-    host.heal().unwrap();
-    let trials = match (change, code) {
-        (_, Some(0)) => 1,
-        (Change::Upgrade, Some(1)) => {
-            change.assert_before(&site, host);
-            2
-        }
-        (Change::Install, Some(1)) => {
-            host.reboot().unwrap();
-            host.wait_booted(BOOT_MAX).unwrap();
-            assert_first_or_none(&site, host);
-            1
-        }
-        _ => panic!("{code:?}: {said}"),
+    let held = match change {
+        Change::Install => Held::at(host, "/usr/sbin/useradd", "dcos_agent"),
+        Change::Upgrade => Held::at(host, "/usr/bin/systemd-run", "--property=Conflicts="),
     };
+    let run = change.begin(&site, host);
+    held.wait();
+    assert!(trial(host).is_some(), "the switch has begun");
+    host.fill(0).unwrap();
+    held.go();
+    let said = run.failed();
+    assert!(said.contains("No space left on device"), "{said}");
+    assert_eq!(trial(host), None, "it ended: {said}");
+    match change {
+        Change::Install => {
+            assert_eq!(live(host), None, "{said}");
+            site.assert_still(host);
+        }
+        Change::Upgrade => site.assert_runs(host, "1", 1),
+    }
+    host.heal().unwrap();
+    drop(held);
+    if change == Change::Upgrade {
+        change.assert_before(&site, host);
+    } else {
+        host.reboot().unwrap();
+        host.wait_booted(BOOT_MAX).unwrap();
+        assert_eq!(live(host), None, "boot has nothing to finish");
+        site.assert_still(host);
+    }
     change.begin(&site, host).done();
-    change.assert_after_trials(&site, host, trials);
+    match change {
+        // The first generation was given up.
+        Change::Install => site.assert_finished(host, "1", 2),
+        Change::Upgrade => change.assert_after_trials(&site, host, 2),
+    }
+}
+
+/// A program of a host that waits when it is told something, so that whoever runs it is held at a known moment.
+struct Held<'a> {
+    host: &'a Host,
+    program: Utf8PathBuf,
+}
+
+impl<'a> Held<'a> {
+    fn at(host: &'a Host, program: &str, word: &str) -> Self {
+        let script = format!(
+            "#!/bin/sh\ncase $* in *'{word}'*)\n    touch /run/held\n    \
+             until [ -e /run/go ]; do sleep 0.1; done ;;\nesac\nexec {program}.real \"$@\"\n"
+        );
+        let held = Self { host, program: path(host, program) };
+        fs_err::rename(&held.program, held.real()).unwrap();
+        write_files(host.root(), &[(program.trim_start_matches('/'), script, 0o755)]).unwrap();
+        held
+    }
+
+    fn real(&self) -> Utf8PathBuf {
+        format!("{}.real", self.program).into()
+    }
+
+    fn wait(&self) {
+        let is_there = || self.host.exec(&["test", "-e", "/run/held"]).unwrap().status.success();
+        eventually("it is held", is_there);
+    }
+
+    fn go(&self) {
+        self.host.run(&["touch", "/run/go"]).unwrap();
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        drop(fs_err::rename(self.real(), &self.program));
+    }
 }
 
 pub(super) fn loss(change: Change, name: &str) {

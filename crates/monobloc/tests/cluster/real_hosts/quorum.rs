@@ -1,5 +1,5 @@
-//! The example distribution's quorum and registry, with the etcd that it ships. Of its packages only those are
-//! built that these need, whose sources are Debian's; the others need registries and a compiler.
+//! The example distribution's quorum, registry and metrics, with the etcd that it ships. Of its packages only
+//! those are built that these need, whose sources are Debian's; the others need registries and a compiler.
 
 use std::process::Command;
 
@@ -7,9 +7,15 @@ use camino::Utf8Path;
 use local::{Host, LocalError, Options, Suite};
 
 use crate::site::{self, Site, begin, eventually};
+use crate::snapshot;
 
 /// What etcd and the registry of agents need.
-const PACKAGES: [&str; 4] = ["etcd", "glibc", "node-tools", "registrar"];
+pub(super) const QUORUM: [&str; 4] = ["etcd", "glibc", "node-tools", "registrar"];
+/// The same, and what watches all hosts.
+const WATCHED: [&str; 6] =
+    ["etcd", "glibc", "node-exporter", "node-tools", "prometheus", "registrar"];
+/// What is watched: a master is two targets, an agent is one.
+const TARGETS: usize = 7;
 const MASTERS: [&str; 3] = ["m1", "m2", "m3"];
 const AGENT_KEY: &str = "/atoll/nodes/a1";
 
@@ -28,7 +34,7 @@ echo last $number
 ";
 
 /// Makes the tree of a version, with the packages that are wanted.
-pub(super) fn write_tree(folder: &Utf8Path, version: &str) {
+pub(super) fn write_tree(folder: &Utf8Path, version: &str, packages: &[&str]) {
     let _ = fs_err::remove_dir_all(folder);
     let examples = Utf8Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut script = Command::new("sh");
@@ -37,15 +43,15 @@ pub(super) fn write_tree(folder: &Utf8Path, version: &str) {
     fs_err::remove_file(folder.join("minimal.treeinfo.json")).unwrap();
     for entry in folder.read_dir_utf8().unwrap().map(Result::unwrap) {
         let is_package = entry.path().join("buildinfo.json").exists();
-        if is_package && !PACKAGES.contains(&entry.file_name()) {
+        if is_package && !packages.contains(&entry.file_name()) {
             fs_err::remove_dir_all(entry.path()).unwrap();
         }
     }
 }
 
 /// The same with another setting of etcd, so that every member restarts.
-pub(super) fn write_tree_with_other_etcd(folder: &Utf8Path, version: &str) {
-    write_tree(folder, version);
+pub(super) fn write_tree_with_other_etcd(folder: &Utf8Path, version: &str, packages: &[&str]) {
+    write_tree(folder, version, packages);
     let file = folder.join("etcd/buildinfo.json");
     let (now, other) = (r#"COMPACTION_RETENTION": "1""#, r#"COMPACTION_RETENTION": "2""#);
     let text = fs_err::read_to_string(&file).unwrap();
@@ -103,6 +109,19 @@ fn assert_registered(site: &Site, with: &str) {
     assert!(lease.contains(&format!("attached keys([{AGENT_KEY}])")), "{lease}");
 }
 
+/// Prometheus on every master sees every target.
+fn assert_watched(site: &Site) {
+    let script = ". /opt/atoll/lib/atoll/functions.sh; \
+                  http_get 'http://127.0.0.1:9090/api/v1/targets?state=active'";
+    for name in MASTERS {
+        eventually(&format!("{name} sees every target"), || {
+            let answer = site.host(name).run(&["sh", "-c", script]).unwrap_or_default();
+            let count = |words: &str| answer.matches(words).count();
+            (count("\"health\":"), count("\"health\":\"up\"")) == (TARGETS, TARGETS)
+        });
+    }
+}
+
 fn starts_of_etcd(site: &Site) -> [String; 3] {
     MASTERS.map(|name| start_of_etcd(site.host(name)))
 }
@@ -114,10 +133,17 @@ pub(super) fn start_of_etcd(host: &Host) -> String {
 }
 
 #[test]
-fn etcd_keeps_its_quorum_while_masters_come_and_go_and_are_upgraded() {
+fn etcd_keeps_its_quorum_while_masters_come_and_go_and_are_upgraded_and_nothing_stays() {
     let hosts = site::hosts(Suite::Bookworm, 3, 1);
     let mut site = Site::bare(&Options::new("e-etcd", hosts, site::program()), "atoll");
-    write_tree(&site.tree(), "1.0.0");
+    let clean = ["m2", "a1"].map(|name| {
+        // Units want it, and it stays, as on any host with services.
+        site.host(name).run(&["systemctl", "start", "network-online.target"]).unwrap();
+        snapshot::of(site.host(name))
+    });
+    let config = fs_err::read_to_string(site.config()).unwrap();
+    fs_err::write(site.config(), config + "prometheus_scrape_interval: 1s\n").unwrap();
+    write_tree(&site.tree(), "1.0.0", &WATCHED);
     site.publish_tree("1.0.0", None);
     site.start_server();
 
@@ -127,6 +153,7 @@ fn etcd_keeps_its_quorum_while_masters_come_and_go_and_are_upgraded() {
     site.install(&["m2", "m3"]);
     assert_quorum(&site, &MASTERS);
     assert_registered(&site, r#""roles":["slave"]"#);
+    assert_watched(&site);
 
     site.host("m1").kill().unwrap();
     assert_quorum(&site, &["m2", "m3"]);
@@ -136,7 +163,7 @@ fn etcd_keeps_its_quorum_while_masters_come_and_go_and_are_upgraded() {
     let kept = member(site.host("m1"), "get --print-value-only kept").unwrap();
     assert_eq!(kept, "yes\n");
 
-    write_tree_with_other_etcd(&site.tree(), "1.1.0");
+    write_tree_with_other_etcd(&site.tree(), "1.1.0", &WATCHED);
     site.publish_tree("1.1.0", Some("1.0.0"));
     let (agent, before) = (site.host("a1"), starts_of_etcd(&site));
     let writer = begin(agent, &with_members(WRITER));
@@ -153,4 +180,13 @@ fn etcd_keeps_its_quorum_while_masters_come_and_go_and_are_upgraded() {
     site.begin_upgrade(agent, "1.1.0").done();
     assert_quorum(&site, &MASTERS);
     assert_registered(&site, r#""kernel":"#);
+    assert_watched(&site);
+
+    site.fleet_does(&["uninstall", "--purge", "--yes"]);
+    for (name, before) in ["m2", "a1"].into_iter().zip(clean) {
+        let host = site.host(name);
+        host.run(&["sh", "-c", "rm ~/atoll_*.sh"]).unwrap();
+        let left = snapshot::differences(&before, &snapshot::of(host));
+        assert!(left.is_empty(), "{name}: {}", left.join("\n"));
+    }
 }
