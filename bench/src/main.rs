@@ -7,6 +7,7 @@ mod activate;
 mod archive;
 mod audit;
 mod configure;
+mod hosts;
 mod install;
 mod measure;
 mod noop;
@@ -31,6 +32,8 @@ enum Bench {
     Audit(Sides),
     /// Configuring a cluster of 5,000 agents with 120 files
     Configure(Sides),
+    /// Reading and simulating 50,000 hosts, against Ansible
+    Hosts(Sides),
     /// Installing a bundle of about a gigabyte, against `tar` and `sync`
     Install(Sides),
     /// A build that has nothing to do, over a tree of 81 packages
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         Bench::Archive(args) => archive::run(&args),
         Bench::Audit(args) => audit::run(&args),
         Bench::Configure(args) => configure::run(&args),
+        Bench::Hosts(args) => hosts::run(&args),
         Bench::Install(args) => install::run(&args),
         Bench::Noop(args) => noop::run(&args),
         Bench::Serve(args) => serve::run(&args),

@@ -1,47 +1,54 @@
 //! Hundreds of SSH servers: our client beside pssh, clush and Ansible, in turns, with the same key
-//! exchange; then a thousand hosts in this process.
+//! exchange and cipher; then a thousand hosts in this process.
 
 mod others;
 mod server;
+mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};
+use std::process::Command as Program;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow, ensure};
-use camino::{Utf8Path, Utf8PathBuf};
+use camino::Utf8PathBuf;
 use fleet::inventory::Host;
 use fleet::transport::shell::{Command, Kept, Shell as _, Stdin};
 use fleet::transport::ssh::{Connection, HostKeys, Settings, Ssh};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use testing::ssh_host::{Behaviour, Reply, SshHost};
+use tokio::runtime::Runtime;
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use server::Server;
+use table::Verdict;
 
 const FILE_BYTES: usize = 1_000_000;
 /// Hosts at once, for every side.
 const AT_ONCE: usize = 64;
-/// Hosts in this process, and the time that three commands on each may take.
+/// Hosts in this process.
 const FAKE_HOSTS: usize = 1_000;
-const FAKE_LIMIT: Duration = Duration::from_secs(5);
-const MEMORY_LIMIT_KB: f64 = 200.0;
+const OURS: &str = "ours";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many servers; several times for several runs [default: 200 and 500]
+    /// How many servers; several times for several runs [default: 500 and 200]
     #[arg(long = "hosts", value_name = "N")]
     hosts: Vec<usize>,
     /// Only ours: without the others
     #[arg(long)]
     alone: bool,
+    /// How often each side does its work; what is told is the median
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
 }
 
 /// What it took to reach all hosts once.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Cost {
+struct Cost {
     elapsed: Duration,
     client: Duration,
     server: Duration,
@@ -57,90 +64,104 @@ impl Cost {
         let (here, there) = (processors(who)?, server.processors()?);
         let started = Instant::now();
         work()?;
-        let elapsed = started.elapsed();
-        let client = processors(who)?.saturating_sub(here);
-        Ok(Self { elapsed, client, server: server.settled()?.saturating_sub(there) })
+        // Whoever has connections open is not done.
+        let there_after = server.settled()?;
+        Ok(Self {
+            elapsed: started.elapsed(),
+            client: processors(who)?.saturating_sub(here),
+            server: there_after.saturating_sub(there),
+        })
     }
 }
 
-/// A line of the table.
-struct Line {
+/// One of those that are compared.
+struct Side {
     name: &'static str,
     what: &'static str,
-    cost: Cost,
+    /// None: ours.
+    program: Option<Program>,
+    /// Whether it can put a file at a place of its own for each host.
+    own_places: bool,
+    costs: Vec<Cost>,
+}
+
+impl Side {
+    fn once(&mut self, runtime: &Runtime, server: &Server) -> anyhow::Result<()> {
+        server.clear()?;
+        crate::measure::settle()?;
+        let cost = match &mut self.program {
+            Some(program) => Cost::of(server, UsageWho::RUSAGE_CHILDREN, || {
+                crate::measure::program(program)?;
+                others::end_left(server)
+            }),
+            None => Cost::of(server, UsageWho::RUSAGE_SELF, || {
+                runtime.block_on(ours(server, self.what == "file", false)).map(drop)
+            }),
+        };
+        self.costs.push(cost.with_context(|| self.name)?);
+        if self.what == "file" {
+            server.verify(self.own_places).with_context(|| self.name)?;
+        }
+        Ok(())
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let hosts = if args.hosts.is_empty() { vec![200, 500] } else { args.hosts.clone() };
+    let mut counts = if args.hosts.is_empty() { vec![500, 200] } else { args.hosts.clone() };
+    // Most first: memory is measured while this process has none to spare from earlier work.
+    counts.sort_unstable();
+    counts.reverse();
     let cores = std::thread::available_parallelism()?.get();
-    println!("{cores} cores, {AT_ONCE} hosts at once, load {}", load()?);
+    let rounds = args.rounds;
+    println!("{cores} cores, {AT_ONCE} hosts at once, medians of {rounds}, load {}", load()?);
     let (_guard, folder) = crate::work_folder()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    for count in hosts {
-        let folder = folder.join(count.to_string());
-        let server = Server::start(&folder, count)?;
-        // First, while this process has no memory to spare from earlier work.
-        memory(&runtime, &server, count)?;
-        let mut lines = Vec::new();
+    let mut verdict = Verdict::default();
+    for (number, count) in counts.into_iter().enumerate() {
+        let server = Server::start(&folder.join(count.to_string()), count)?;
+        if number == 0 {
+            verdict.memory(memory(&runtime, &server, count)?);
+        }
+        let mut sides = Vec::new();
         for what in ["command", "file"] {
-            let file = (what == "file").then(|| server.file());
-            let cost = Cost::of(&server, UsageWho::RUSAGE_SELF, || {
-                runtime.block_on(ours(&server, file.as_deref())).map(drop)
-            })?;
-            lines.push(Line { name: "ours", what, cost });
+            let program = None;
+            sides.push(Side { name: OURS, what, program, own_places: true, costs: Vec::new() });
             if !args.alone {
-                lines.extend(others::run(&server, what)?);
+                sides.extend(others::installed(&server, what)?);
             }
         }
-        table(count, cores, &lines);
+        for what in ["command", "file"] {
+            for _ in 0..rounds {
+                for side in sides.iter_mut().filter(|side| side.what == what) {
+                    side.once(&runtime, &server)?;
+                }
+            }
+        }
+        table::show(count, cores, &sides);
+        verdict.sides(count, cores, &sides);
     }
     println!("load {}", load()?);
-    runtime.block_on(fake_hosts())
-}
-
-#[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
-fn table(count: usize, cores: usize, lines: &[Line]) {
-    println!(
-        "\n{count} hosts {:>10} {:>9} {:>14} {:>12} {:>10} {:>12}",
-        "what", "hosts/s", "client ms/host", "sshd ms/host", "of cores", "ours is"
-    );
-    for line in lines {
-        let each = |time: Duration| time.as_secs_f64() * 1000.0 / count as f64;
-        let speed = |cost: &Cost| count as f64 / cost.elapsed.as_secs_f64();
-        let of_cores = (line.cost.client + line.cost.server).as_secs_f64()
-            / (line.cost.elapsed.as_secs_f64() * cores as f64);
-        let own = lines.iter().find(|own| own.name == "ours" && own.what == line.what);
-        let versus = own.map_or(String::new(), |own| {
-            format!(
-                "{:.1}x faster, 1/{:.0} CPU",
-                speed(&own.cost) / speed(&line.cost),
-                line.cost.client.as_secs_f64() / own.cost.client.as_secs_f64()
-            )
-        });
-        println!(
-            "{:>9} {:>10} {:>9.1} {:>14.2} {:>12.1} {of_cores:>10.2}   {versus}",
-            line.name,
-            line.what,
-            speed(&line.cost),
-            each(line.cost.client),
-            each(line.cost.server),
-        );
+    let mut fake = Vec::new();
+    for _ in 0..rounds {
+        fake.push(runtime.block_on(fake_hosts())?);
     }
+    verdict.fake_hosts(table::median(fake));
+    verdict.tell()
 }
 
-/// Memory of one connected host, with all of them connected.
+/// Memory of one connected host in kilobytes, with all of them connected.
 #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
-fn memory(runtime: &tokio::runtime::Runtime, server: &Server, count: usize) -> anyhow::Result<()> {
+fn memory(runtime: &Runtime, server: &Server, count: usize) -> anyhow::Result<f64> {
     let before = resident_kb()?;
-    let connections = runtime.block_on(ours(server, None))?;
+    let connections = runtime.block_on(ours(server, false, true))?;
     let each = resident_kb()?.saturating_sub(before) as f64 / count as f64;
     drop(connections);
-    println!("memory of a connected host: {each:.0} kB (at most {MEMORY_LIMIT_KB:.0})");
-    server.settled().map(drop)
+    server.settled()?;
+    Ok(each)
 }
 
-/// Runs a command on all hosts, or puts a file on them, and returns the connections.
-async fn ours(server: &Server, file: Option<&Utf8Path>) -> anyhow::Result<Vec<Connection>> {
+/// Runs a command on all hosts, or puts a file on them; returns the connections if they are to be kept.
+async fn ours(server: &Server, is_file: bool, keep: bool) -> anyhow::Result<Vec<Connection>> {
     let ssh = Ssh::new(Settings {
         config: Some(server.empty_config()),
         known_hosts: Some(server.known_hosts()),
@@ -148,28 +169,34 @@ async fn ours(server: &Server, file: Option<&Utf8Path>) -> anyhow::Result<Vec<Co
         handshakes: AT_ONCE,
         ..Settings::default()
     });
-    let file = match file {
-        Some(path) => Some((Arc::new(fs_err::read(path)?), server.received())),
-        None => None,
-    };
+    let bytes = if is_file { Some(Arc::new(fs_err::read(server.file())?)) } else { None };
+    // As many as the others have: all of them together are more than the one server takes at its door.
+    let places = Arc::new(Semaphore::new(AT_ONCE));
     let mut work = JoinSet::new();
     for address in server.addresses() {
         let host = host(address.into(), server.port, Some(server.key()));
-        let (ssh, file) = (ssh.clone(), file.clone());
+        let (ssh, bytes, places) = (ssh.clone(), bytes.clone(), Arc::clone(&places));
+        let to = server.received().join(&host.name);
         work.spawn(async move {
+            let _place = places.acquire().await?;
             let mut connection = ssh.connect(&host).await?;
-            let command = match &file {
-                Some((bytes, to)) => {
+            let command = match &bytes {
+                Some(bytes) => {
                     Command { stdin: Stdin::Bytes(bytes), ..Command::new(format!("cat >{to}")) }
                 }
                 None => Command::new("true"),
             };
             let exit = connection.run(command, &mut Kept::default()).await?;
             ensure!(exit.is_success(), "{exit}");
-            anyhow::Ok(connection)
+            if keep {
+                return Ok(Some(connection));
+            }
+            connection.close().await;
+            anyhow::Ok(None)
         });
     }
-    work.join_all().await.into_iter().collect()
+    let done: anyhow::Result<Vec<Option<Connection>>> = work.join_all().await.into_iter().collect();
+    Ok(done?.into_iter().flatten().collect())
 }
 
 fn host(address: IpAddr, port: u16, key: Option<Utf8PathBuf>) -> Host {
@@ -187,7 +214,7 @@ fn host(address: IpAddr, port: u16, key: Option<Utf8PathBuf>) -> Host {
 }
 
 /// Three commands on each of a thousand hosts of this process, logins and all.
-async fn fake_hosts() -> anyhow::Result<()> {
+async fn fake_hosts() -> anyhow::Result<Duration> {
     let guard = tempfile::tempdir()?;
     let folder = Utf8PathBuf::try_from(guard.path().to_owned())?;
     fs_err::write(folder.join("config"), "")?;
@@ -216,20 +243,21 @@ async fn fake_hosts() -> anyhow::Result<()> {
                 connection.run(Command::new("work"), &mut kept).await?;
                 ensure!(kept.text() == "done", "`{}`", kept.text());
             }
+            connection.close().await;
             Ok(())
         });
     }
     for result in work.join_all().await {
         result?;
     }
+    let elapsed = started.elapsed();
     println!(
-        "{FAKE_HOSTS} hosts in this process, three commands each: {:.1} s (at most {} s), \
-         {:.1} s of processors for both sides, each key written down and synced",
-        started.elapsed().as_secs_f64(),
-        FAKE_LIMIT.as_secs(),
+        "{FAKE_HOSTS} hosts in this process, three commands each: {:.1} s, {:.1} s of processors for \
+         both sides, each key written down and synced",
+        elapsed.as_secs_f64(),
         processors(UsageWho::RUSAGE_SELF)?.saturating_sub(used).as_secs_f64()
     );
-    Ok(())
+    Ok(elapsed)
 }
 
 fn processors(who: UsageWho) -> anyhow::Result<Duration> {

@@ -12,6 +12,8 @@ use crate::measure::program;
 
 const SSHD: &str = "/usr/sbin/sshd";
 const START: Duration = Duration::from_secs(20);
+/// How often it is looked whether all connections have ended.
+const POLL: Duration = Duration::from_millis(2);
 
 /// A server that runs; ended when it is dropped.
 pub(super) struct Server {
@@ -46,12 +48,13 @@ impl Server {
         fs_err::write(folder.join("empty"), "")?;
         fs_err::write(folder.join("ansible.cfg"), "")?;
         fs_err::write(folder.join("file"), crate::audit::Noise(7).bytes(super::FILE_BYTES))?;
-        // The same key exchange for all; no shell's own settings; all clients come from one address.
+        // The same key exchange and cipher for all; no shell's own settings; all clients come from one
+        // address.
         let config = format!(
             "ListenAddress 0.0.0.0:{port}\nHostKey {folder}/host\nPidFile none\nStrictModes no\n\
              AuthorizedKeysFile {folder}/key.pub\nPermitRootLogin prohibit-password\n\
              PasswordAuthentication no\nKbdInteractiveAuthentication no\nUsePAM no\nUseDNS no\n\
-             KexAlgorithms curve25519-sha256\nSetEnv HOME={folder}\nLogLevel ERROR\n\
+             KexAlgorithms curve25519-sha256\nCiphers aes256-gcm@openssh.com\nSetEnv HOME={folder}\nLogLevel ERROR\n\
              MaxStartups 10000\nPerSourceMaxStartups none\nMaxSessions 1000\n\
              Subsystem sftp internal-sftp\n"
         );
@@ -121,13 +124,46 @@ impl Server {
         self.folder.join("hosts")
     }
 
-    /// What is put on the hosts, and where: they share a disk.
+    /// Where clients keep the sockets of connections that others may use.
+    pub(super) fn sockets(&self) -> Utf8PathBuf {
+        self.folder.join("cp")
+    }
+
+    /// The process that listens.
+    pub(super) fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What is put on the hosts.
     pub(super) fn file(&self) -> Utf8PathBuf {
         self.folder.join("file")
     }
 
+    /// The folder that it is put into: they share a disk.
     pub(super) fn received(&self) -> Utf8PathBuf {
         self.folder.join("received")
+    }
+
+    /// Empties that folder. Whoever finds what another put there need not send it.
+    pub(super) fn clear(&self) -> anyhow::Result<()> {
+        let received = self.received();
+        if received.is_dir() {
+            fs_err::remove_dir_all(&received)?;
+        }
+        Ok(fs_err::create_dir(received)?)
+    }
+
+    /// Fails unless the file was put there, at a place of its own for each host or at one for all.
+    pub(super) fn verify(&self, own_places: bool) -> anyhow::Result<()> {
+        let (sent, mut found) = (fs_err::read(self.file())?, 0);
+        for entry in fs_err::read_dir(self.received())? {
+            let path = entry?.path();
+            ensure!(fs_err::read(&path)? == sent, "`{}` is not what was sent", path.display());
+            found += 1;
+        }
+        let wanted = if own_places { self.count } else { 1 };
+        ensure!(found == wanted, "{found} files arrived, not {wanted}");
+        Ok(())
     }
 
     /// The time that processors have worked for the server and for its children that ended.
@@ -147,7 +183,8 @@ impl Server {
         let started = Instant::now();
         while !fs_err::read_to_string(&children)?.trim().is_empty() {
             ensure!(started.elapsed() < START, "connections do not end");
-            thread::yield_now();
+            // Not busily: its own time would be the client's.
+            thread::sleep(POLL);
         }
         self.processors()
     }
