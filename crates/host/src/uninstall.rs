@@ -7,19 +7,21 @@ use std::time::Duration;
 use camino::{Utf8Path, Utf8PathBuf};
 use package::id::UnitName;
 use package::lock::Lock;
-use package::{Cancel, durable};
+use package::{Cancel, PackageId, durable};
 
 use crate::derived::{self, remove_file, set};
 use crate::event::Event;
-use crate::generation::is_template;
+use crate::generation::{self, is_template};
 use crate::host::{Host, HostError, Job};
-use crate::machine::{Machine, stop_all};
+use crate::machine::{Machine, State, stop_all};
 use crate::paths;
 use crate::platform;
+use crate::platform::tree::{Folder, Kind};
 use crate::receipt::{Receipt, Removing};
 use crate::step::Steps;
 use crate::store;
 use crate::trial::Trial;
+use crate::wire::Removal;
 
 /// What became of an installation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -74,6 +76,36 @@ impl Host {
         self.remove_root(receipt, is_purge)
     }
 
+    /// What [`Host::uninstall`] would take away. Changes nothing, and waits for nobody.
+    pub fn plan_uninstall(&self, purge: bool) -> Result<Removal, HostError> {
+        let receipt = Receipt::read(&self.paths)?;
+        let is_outside = !self.paths.repository.starts_with(&self.paths.root);
+        let mut packages: BTreeSet<PackageId> = self.store.list()?.into_iter().collect();
+        if is_outside && !purge {
+            packages.retain(|id| fs_err::exists(self.paths.sealed(id)).unwrap_or_default());
+        }
+        let mut disk_bytes = size(&self.paths.root)?;
+        for id in packages.iter().filter(|_| is_outside) {
+            disk_bytes += size(&self.store.path(id))?;
+        }
+        let mut stops = Vec::new();
+        if let Some((machine, services)) = self.machine.as_ref().zip(self.services()) {
+            let states = services.states(&self.units_of_all(machine)?);
+            let states = states.map_err(HostError::Services)?.into_iter();
+            let runs = |state| matches!(state, State::Up | State::Starting);
+            stops = states.filter(|(_, unit)| runs(unit.state)).map(|(name, _)| name).collect();
+        }
+        Ok(Removal {
+            live: generation::live(&self.paths)?,
+            generations: self.generations()?.into_iter().map(|found| found.number).collect(),
+            packages,
+            stops,
+            disk_bytes,
+            state: state(&receipt),
+            purge: purge || receipt.removing == Some(Removing::Purge),
+        })
+    }
+
     /// Where the target of this installation is, or would be.
     pub fn target_file(&self) -> Utf8PathBuf {
         let units = self.machine.as_ref().map_or(&self.paths.root, |machine| &machine.units);
@@ -87,14 +119,7 @@ impl Host {
         receipt: &Receipt,
         job: &Job<'_>,
     ) -> Result<(), HostError> {
-        let wants = machine.units.join(self.distribution.units_folder());
-        let mut units = store::entries(&wants)?;
-        for generation in self.generations()? {
-            units.extend(generation.running.startable());
-        }
-        units.retain(|unit| unit.parse::<UnitName>().is_ok() && !is_template(unit));
-        units.sort();
-        units.dedup();
+        let mut units = self.units_of_all(machine)?;
         units.push(self.distribution.target());
         if let Some(services) = &machine.services {
             if let Ok(Some(trial)) = Trial::read(&self.paths) {
@@ -115,6 +140,19 @@ impl Host {
             services.forget(&units);
         }
         Ok(())
+    }
+
+    /// Units of every generation, and of whatever was made for them.
+    fn units_of_all(&self, machine: &Machine) -> Result<Vec<String>, HostError> {
+        let wants = machine.units.join(self.distribution.units_folder());
+        let mut units = store::entries(&wants)?;
+        for generation in self.generations()? {
+            units.extend(generation.running.startable());
+        }
+        units.retain(|unit| unit.parse::<UnitName>().is_ok() && !is_template(unit));
+        units.sort();
+        units.dedup();
+        Ok(units)
     }
 
     /// The unit that boot starts, and the link that makes it do so.
@@ -173,8 +211,7 @@ impl Host {
             removed.in_use.extend(remove_folder(folder)?);
         }
         if keeps {
-            removed.kept.extend(receipt.state.iter().map(ToString::to_string));
-            removed.kept.extend(receipt.users.iter().map(|user| format!("user {user}")));
+            removed.kept = state(&receipt);
             // Whoever installs again, or purges later, must know that these are ours.
             let in_use = removed.in_use.clone();
             receipt.update(&self.paths, |receipt| {
@@ -195,6 +232,33 @@ impl Host {
         }
         Ok(removed)
     }
+}
+
+/// State and users that are on a receipt, for people.
+fn state(receipt: &Receipt) -> Vec<String> {
+    let users = receipt.users.iter().map(|user| format!("user {user}"));
+    receipt.state.iter().map(ToString::to_string).chain(users).collect()
+}
+
+/// The bytes of all files in a folder, which may not be there.
+fn size(folder: &Utf8Path) -> io::Result<u64> {
+    match Folder::open(folder) {
+        Ok(folder) => size_of(&folder),
+        Err(error) if paths::is_absence(&error) => Ok(0),
+        Err(error) => Err(error),
+    }
+}
+
+fn size_of(folder: &Folder) -> io::Result<u64> {
+    let mut bytes = 0;
+    for name in folder.names()? {
+        match folder.look(&name)? {
+            Some(seen) if seen.kind == Kind::Folder => bytes += size_of(&folder.inner(&name)?)?,
+            Some(seen) if seen.kind == Kind::File => bytes += seen.size,
+            _ => {}
+        }
+    }
+    Ok(bytes)
 }
 
 /// Removes state and users; what cannot be removed keeps nothing else from being so.

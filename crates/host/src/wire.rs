@@ -16,7 +16,7 @@ use package::{PackageId, Sha256};
 use serde::{Deserialize, Serialize};
 
 /// The version of what this program says. Since 2 there is [`Request::Relay`], since 3
-/// [`Wanted::planned`].
+/// [`Wanted::planned`] and [`Request::Removal`].
 pub const VERSION: u32 = 3;
 
 /// The longest id of a step.
@@ -128,6 +128,12 @@ pub enum Request {
         #[serde(default)]
         fast: bool,
     },
+    /// What would [`Request::Uninstall`] do?
+    Removal {
+        /// With state and users.
+        #[serde(default)]
+        purge: bool,
+    },
     /// Remove the installation.
     Uninstall {
         /// With state and users.
@@ -184,6 +190,7 @@ impl Request {
             | Self::Preflight(_)
             | Self::Check { .. }
             | Self::Audit { .. }
+            | Self::Removal { .. }
             | Self::Reach { .. }
             | Self::Listen { .. }
             | Self::Unlisten { .. }
@@ -200,6 +207,7 @@ impl Request {
         match self {
             Self::Status => matches!(report, Report::Status(_)),
             Self::Plan(_) => matches!(report, Report::Plan(_)),
+            Self::Removal { .. } => matches!(report, Report::Removal(_)),
             Self::Preflight(_) | Self::Check { .. } => matches!(report, Report::Findings { .. }),
             Self::Stage(_)
             | Self::Install(_)
@@ -339,6 +347,8 @@ pub enum Report {
     Status(Box<Status>),
     /// What would be done.
     Plan(Box<PlanSummary>),
+    /// What would be removed.
+    Removal(Box<Removal>),
     /// What the machine is like, or how the checks ended.
     Findings {
         /// Each of them.
@@ -440,6 +450,26 @@ pub struct Action {
     /// How long it may take.
     #[serde(default)]
     pub timeout_seconds: u64,
+}
+
+/// What the removal of an installation takes away.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Removal {
+    /// The generation that is live.
+    pub live: Option<u64>,
+    /// All generations.
+    pub generations: Vec<u64>,
+    /// The packages that go, live or not.
+    pub packages: BTreeSet<PackageId>,
+    /// Units that run, and are stopped.
+    pub stops: Vec<String>,
+    /// Bytes that it makes free, state apart.
+    pub disk_bytes: u64,
+    /// State and users.
+    pub state: Vec<String>,
+    /// Whether they go, too.
+    pub purge: bool,
 }
 
 /// A plan in short: a controller keeps thousands of them.

@@ -441,6 +441,7 @@ pub fn request_name(request: &Request) -> &'static str {
     match request {
         Request::Status => "status",
         Request::Plan(_) => "plan",
+        Request::Removal { .. } => "removal",
         Request::Preflight(_) => "preflight",
         Request::Stage(_) => "stage",
         Request::Relay(_) => "relay",
@@ -544,6 +545,15 @@ impl RunSpec {
         self.phases = if leaves_others { vec![Phase::look()] } else { Vec::new() };
         self.phases.extend([Phase::new("uninstall", Work::Waves(waves)), Phase::leave()]);
         self
+    }
+
+    /// Whether it removes state and users, too.
+    pub fn purges(&self) -> bool {
+        let is_purge = |phase: &Phase| match &phase.work {
+            Work::Waves(waves) => waves.change == Change::Uninstall { purge: true },
+            _ => false,
+        };
+        self.phases.iter().any(is_purge)
     }
 
     /// The phases of asking every host something, whatever the others answer.

@@ -132,6 +132,9 @@ impl Answering<'_, '_> {
                 let depth = if *fast { Depth::Fast } else { Depth::Full };
                 Ok(Report::Audit(Box::new(audit(&host.audit(depth, job)?))))
             }
+            Request::Removal { purge } => {
+                Ok(Report::Removal(Box::new(host.plan_uninstall(*purge)?)))
+            }
             Request::Uninstall { purge } => self.uninstall(*purge),
             Request::Act { action, arguments } => self.act(action, arguments),
             Request::Reach { addresses } => {

@@ -460,6 +460,47 @@ fn uninstall_keeps_state_until_it_is_purged() {
 }
 
 #[test]
+fn what_an_uninstall_takes_away_is_told_before() {
+    let fake = one_service();
+    add(&fake, "a--2", "{}", &[("share/data", &"x".repeat(100_000))]);
+    fs_err::write(fake.world.top.join("machine/state/a/data"), "x".repeat(1_000_000)).unwrap();
+    let (before, running) = (fake.world.all(), fake.manager.running.lock().unwrap().clone());
+    fake.manager.heard();
+    let planned = fake.world.host.plan_uninstall(false).unwrap();
+    assert_eq!(fake.world.all(), before, "a plan changes nothing");
+    assert_eq!(*fake.manager.running.lock().unwrap(), running);
+    assert_eq!((planned.live, &planned.generations[..]), (Some(1), &[1][..]));
+    assert_eq!(planned.packages, ids(&["a--1", "a--2"]));
+    assert_eq!(planned.stops, ["a.service"]);
+    assert!((100_000..500_000).contains(&planned.disk_bytes), "{}", planned.disk_bytes);
+    let kept = fake.world.host.uninstall(false, &fake.world.job()).unwrap().kept;
+    assert_eq!((&planned.state, planned.purge), (&kept, false));
+    assert_eq!(kept.len(), 2, "{kept:?}");
+
+    let planned = fake.world.host.plan_uninstall(true).unwrap();
+    assert_eq!((planned.live, planned.packages.len(), planned.stops.len()), (None, 0, 0));
+    assert_eq!((planned.state, planned.purge), (kept, true), "that is still to be removed");
+    fake.world.host.uninstall(true, &fake.world.job()).unwrap();
+    let nothing = host::wire::Removal { purge: true, ..Default::default() };
+    assert_eq!(fake.world.host.plan_uninstall(true).unwrap(), nothing);
+}
+
+#[test]
+fn packages_outside_the_install_root_stay_unless_they_are_purged() {
+    let mut fake = Fake::new();
+    let outside = fake.world.top.join("outside");
+    fake.world.host.paths.repository.clone_from(&outside);
+    fake.world.host.store = host::store::Store::new(outside);
+    add(&fake, "a--1", "{}", &[("share/data", &"x".repeat(100_000))]);
+    fake.world.activate(&["a--1"]).unwrap();
+    let kept = fake.world.host.plan_uninstall(false).unwrap();
+    assert!(kept.packages.is_empty() && kept.disk_bytes < 100_000, "{kept:?}");
+    let purged = fake.world.host.plan_uninstall(true).unwrap();
+    assert_eq!(purged.packages, ids(&["a--1"]));
+    assert!(purged.disk_bytes > 100_000, "{purged:?}");
+}
+
+#[test]
 fn an_uninstall_that_was_interrupted_is_finished_by_setup_and_by_nobody_undone() {
     let fake = two_services();
     let mut text = fs_err::read_to_string(fake.world.host.paths.receipt()).unwrap();

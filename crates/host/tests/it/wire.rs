@@ -3,8 +3,8 @@
 //! The texts here are the protocol: one that changes is a change for every program that is out there.
 
 use host::wire::{
-    Action, Audit, Difference, Done, Failed, Finding, Level, Order, PlanSummary, Relay, Report,
-    Request, Said, Status, StepId, VERSION, Wanted,
+    Action, Audit, Difference, Done, Failed, Finding, Level, Order, PlanSummary, Relay, Removal,
+    Report, Request, Said, Status, StepId, VERSION, Wanted,
 };
 use package::Sha256;
 use serde::Serialize;
@@ -77,6 +77,7 @@ fn orders_are_these_texts() {
         Request::Rollback { generation: Some(2), expected: Some(3), reason: reason.clone() },
         Request::Rollback { generation: None, expected: None, reason },
         Request::Audit { fast: true },
+        Request::Removal { purge: true },
         Request::Uninstall { purge: true },
         Request::Act { action: "join".to_owned(), arguments: vec!["m2".to_owned()] },
         Request::Reach { addresses: vec!["10.0.0.1:80".parse().unwrap()] },
@@ -96,6 +97,7 @@ fn orders_are_these_texts() {
     {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"rollback","generation":2,"expected":3,"reason":"a wave failed"}
     {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"rollback","reason":"a wave failed"}
     {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"audit","fast":true}
+    {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"removal","purge":true}
     {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"uninstall","purge":true}
     {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"act","action":"join","arguments":["m2"]}
     {"version":3,"id":"run-1.host-2.install","limit_seconds":900,"request":"reach","addresses":["10.0.0.1:80"]}
@@ -142,6 +144,15 @@ fn reports() -> Vec<Report> {
             unknown: ids(&["b--1"]),
             ..PlanSummary::default()
         })),
+        Report::Removal(Box::new(Removal {
+            live: Some(7),
+            generations: vec![6, 7],
+            packages: ids(&["a--1"]),
+            stops: vec!["a.service".to_owned()],
+            disk_bytes: 12,
+            state: vec!["/var/lib/a".to_owned()],
+            purge: true,
+        })),
         Report::Findings { findings: vec![finding.clone()] },
         Report::Relaying { port: Some(40_000), bytes: 12 },
         Report::Relaying { port: None, bytes: 0 },
@@ -176,6 +187,7 @@ fn what_a_host_says_is_these_texts() {
     {"said":"progress","done_bytes":1,"total_bytes":2}
     {"said":"report","version":3,"already":false,"report":"status","roles":[],"live":7,"generations":[],"distribution_version":null,"bundle":null,"packages":[],"failed_units":[],"time":null,"machine":null,"boot":null,"detected_address":null,"addresses":[],"free_bytes":null,"actions":[{"package":"quorum--1","name":"join","on":"add","of":["master"],"from":["master"],"description":"adds a member","timeout_seconds":60}]}
     {"said":"report","version":3,"already":false,"report":"plan","from":7,"changes":true,"added":["a--2"],"removed":["a--1"],"fetched":["a--2"],"fetch_bytes":12,"disk_bytes":34,"free_bytes":null,"stops":["a.service"],"starts":["a.service"],"unknown":["b--1"],"detected_address":null,"findings":[],"digest":null,"switch":null}
+    {"said":"report","version":3,"already":false,"report":"removal","live":7,"generations":[6,7],"packages":["a--1"],"stops":["a.service"],"disk_bytes":12,"state":["/var/lib/a"],"purge":true}
     {"said":"report","version":3,"already":false,"report":"findings","findings":[{"name":"disk","level":"error","found":"1 MB","fix":"make room"}]}
     {"said":"report","version":3,"already":false,"report":"relaying","port":40000,"bytes":12}
     {"said":"report","version":3,"already":false,"report":"relaying","bytes":0}

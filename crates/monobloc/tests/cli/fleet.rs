@@ -200,8 +200,9 @@ fn folders_are_deployed_upgraded_rolled_back_audited_and_removed() {
 
     assert_snapshot!(site.does(&["plan", "uninstall"]), @"
     a1, a2, m1:
-        remove 3 packages, 2 generations
-    3 of 3 hosts change: 9 packages and 6 generations to remove
+        remove 5 packages, 2 generations
+        [SIZE] at least comes free there
+    3 of 3 hosts change, 15 packages and 6 generations to remove, [SIZE] comes free, 0 stops of units
     ");
     let sum = &site.document(&["plan", "uninstall", "--json"])["sum"];
     assert_eq!((&sum["hosts"], &sum["changing"]), (&3.into(), &3.into()), "{sum}");
@@ -210,7 +211,38 @@ fn folders_are_deployed_upgraded_rolled_back_audited_and_removed() {
     assert_snapshot!(site.does(&["plan", "uninstall"]), @"
     a1, a2, m1:
         nothing is installed
-    0 of 3 hosts change: 0 packages and 0 generations to remove
+    0 of 3 hosts change, 0 packages and 0 generations to remove, [SIZE] comes free, 0 stops of units
+    ");
+}
+
+#[test]
+fn more_hosts_than_anybody_reads_are_told_together_if_they_are_alike() {
+    let site = Site::new();
+    let mut hosts = HOSTS.to_owned();
+    for number in 3..=99 {
+        writeln!(hosts, "  - {{name: a{number}, address: 10.0.1.{number}, roles: [slave]}}")
+            .unwrap();
+    }
+    fs_err::write(site.env.path("hosts.yaml"), &hosts).unwrap();
+    site.does(&["deploy", "--hosts", "m1,a1"]);
+    assert_eq!(site.does(&["status"]).lines().count(), 101, "a hundred hosts, and their sum");
+    fs_err::write(
+        site.env.path("hosts.yaml"),
+        hosts + "  - {name: a100, address: 10.0.1.100, roles: [slave]}\n",
+    )
+    .unwrap();
+    site.block("a7");
+    assert_snapshot!(site.fails(&["status"]), @"
+    m1:
+        master         1.2        generation 1
+    a1:
+        slave          1.2        generation 1
+    a2, a3, a4, a5, a6, a8, a9, a10 and 90 more:
+        slave          nothing installed
+    a7:
+        slave          not reached
+    101 hosts: 1 not reached, 2 with 1.2, 98 with nothing installed
+    a7: status: unreachable: cannot make `[TEMP]/hosts/a7`: File exists (os error 17)
     ");
 }
 

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use ::host::wire::{
-    Action, Audit, CHANGED_SINCE, Done, Failed, Finding, Level, Order, PlanSummary, Report,
-    Request, Status, StepId, Wanted,
+    Action, Audit, CHANGED_SINCE, Done, Failed, Finding, Level, Order, PlanSummary, Removal,
+    Report, Request, Status, StepId, Wanted,
 };
 use jiff::{SignedDuration, Timestamp};
 use package::{PackageId, Sha256};
@@ -455,6 +455,12 @@ impl Model {
         match &working.request {
             Request::Status => Report::Status(Box::new(self.status(working.time))),
             Request::Plan(wanted) => self.plan(wanted),
+            Request::Removal { purge } => Report::Removal(Box::new(Removal {
+                live: self.live,
+                generations: self.generations.keys().copied().collect(),
+                purge: *purge,
+                ..Removal::default()
+            })),
             Request::Preflight(_) => Report::Findings { findings: self.unfit() },
             Request::Stage(wanted) => self.stage(wanted, working),
             Request::Relay(relay) => self.relay(relay.seconds, working),

@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 use camino::{Utf8Path, Utf8PathBuf};
 use fleet::journal::Journal;
 use fleet::run::{End, Finished, Group, Operation, RunId, RunSpec, Target, Task};
-use host::wire::{PlanSummary, Report, Request, Status};
+use host::wire::{PlanSummary, Removal, Report, Request};
 use package::{Sha256, durable, json as canonical, versioned};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::cluster::Opened;
 use super::install::{DeployArgs, Install, UpgradeArgs};
-use super::look::statuses;
-use super::summary::{Fate, Planned, Same, Sum, fate, show};
+use super::summary::{Fate, Planned, Removed, Same, Sum, fate, is_there, removal_lines, show};
 use super::undo::UninstallArgs;
 use super::way::new_id;
 use super::{ConfigArgs, LoginArgs, account, membership};
@@ -201,16 +200,12 @@ fn removing(
         let hosts = spec.hosts.iter().enumerate();
         hosts.filter(|(_, target)| !target.membership.actions.is_empty())
     };
-    let installed = had.values().filter(|status| status.live.is_some());
-    let sum = |part: fn(&Status) -> usize| installed.clone().map(part).sum::<usize>();
-    let packages = sum(|status| status.packages.len());
-    let generations = sum(|status| status.generations.len());
-    let changing = installed.clone().count();
+    let sum = Removed::of(had.values());
     let bundle = opened.cluster.latest.bundle;
     if let Some(path) = &arguments.save {
         let mut spec = spec.clone();
         let left_out = keep_seen(&mut spec, &had);
-        let had = had.iter().map(|(name, status)| (name.clone(), digest(status))).collect();
+        let had = had.iter().map(|(name, removal)| (name.clone(), digest(removal))).collect();
         save(path, &Saved { format: FORMAT, bundle, had, spec }, &left_out, output)?;
     }
     if output.is_json() {
@@ -218,10 +213,7 @@ fn removing(
             "schema": "monobloc.plan/1",
             "operation": "uninstall",
             "bundle": bundle,
-            "sum": {
-                "hosts": had.len(), "changing": changing, "packages": packages,
-                "generations": generations,
-            },
+            "sum": sum,
             "hosts": leaving_documents(&spec, &had),
             "failures": failures,
         }))?;
@@ -232,38 +224,28 @@ fn removing(
             }
         }
         let mut same = Same::default();
-        for (name, status) in &had {
-            let packages = plural(status.packages.len(), "package");
-            let generations = plural(status.generations.len(), "generation");
-            let line = match status.live {
-                Some(_) => format!("remove {packages}, {generations}"),
-                None => "nothing is installed".to_owned(),
-            };
-            same.add(name, vec![line], None);
+        for (name, removal) in &had {
+            let free = Some(removal.disk_bytes).filter(|_| is_there(removal));
+            same.add(name, removal_lines(removal), free);
         }
-        same.show(output)?;
-        output.line(&format!(
-            "{changing} of {} change: {} and {} to remove",
-            plural(had.len(), "host"),
-            plural(packages, "package"),
-            plural(generations, "generation"),
-        ))?;
+        same.show("comes free there", output)?;
+        sum.show(output)?;
         account::causes(&failures, output)?;
     }
     Ok(if failures.is_empty() { Outcome::Done } else { Outcome::Failed })
 }
 
 /// What becomes of each host that leaves, for programs.
-fn leaving_documents(spec: &RunSpec, had: &BTreeMap<String, Status>) -> Vec<Value> {
+fn leaving_documents(spec: &RunSpec, had: &BTreeMap<String, Removal>) -> Vec<Value> {
     let hosts = spec.hosts.iter().enumerate();
     let leaving = hosts.filter(|(_, target)| target.group != Group::Witness);
     let document = |(at, target): (usize, &Target)| {
-        let status = had.get(&target.host.name);
-        let changes = status.is_some_and(|status| status.live.is_some());
+        let removal = had.get(&target.host.name);
+        let changes = removal.is_some_and(is_there);
         json!({
             "name": target.host.name,
             "does": if changes { Fate::Changes } else { Fate::Unchanged },
-            "status": status,
+            "plan": removal,
             "actions": membership::documents(spec, at),
         })
     };
@@ -271,7 +253,7 @@ fn leaving_documents(spec: &RunSpec, had: &BTreeMap<String, Status>) -> Vec<Valu
 }
 
 /// Leaves hosts out of which nobody saw what they have. Returns their names.
-fn keep_seen(spec: &mut RunSpec, had: &BTreeMap<String, Status>) -> Vec<String> {
+fn keep_seen(spec: &mut RunSpec, had: &BTreeMap<String, Removal>) -> Vec<String> {
     let is_out = |target: &Target| {
         let is_asked = target.group != Group::Witness && !target.membership.is_gone;
         is_asked && !had.contains_key(&target.host.name)
@@ -282,25 +264,32 @@ fn keep_seen(spec: &mut RunSpec, had: &BTreeMap<String, Status>) -> Vec<String> 
     names
 }
 
-/// What hosts of a run have.
+/// What would be removed from hosts of a run.
 fn look(
     context: &Context,
     opened: &Opened,
     login: &LoginArgs,
     (of, hosts): (&RunSpec, Vec<Target>),
     output: &Output,
-) -> Result<(BTreeMap<String, Status>, Vec<fleet::journal::Cause>), Failure> {
-    let spec = of.looking_at(new_id()?, hosts).asking(Task::Request(Request::Status));
+) -> Result<(BTreeMap<String, Removal>, Vec<fleet::journal::Cause>), Failure> {
+    let request = Request::Removal { purge: of.purges() };
+    let spec = of.looking_at(new_id()?, hosts).asking(Task::Request(request));
     let asked = spec.clone();
     let finished = login.look(context, opened, spec, output)?;
     is_whole(&finished)?;
-    Ok((statuses(&finished.journal, &asked)?, finished.journal.failures(&asked.id)?))
+    let mut had = BTreeMap::new();
+    for (at, report) in finished.journal.reports(&asked.id, "removal")? {
+        if let (Report::Removal(removal), Some(target)) = (report, asked.hosts.get(at)) {
+            had.insert(target.host.name.clone(), *removal);
+        }
+    }
+    Ok((had, finished.journal.failures(&asked.id)?))
 }
 
-/// Of what decides what is removed.
-fn digest(status: &Status) -> Sha256 {
-    let Status { roles, live, generations, packages, .. } = status;
-    Sha256::of(json!([roles, live, generations, packages]).to_string().as_bytes())
+/// Of what decides what is removed; which units happen to run does not.
+fn digest(removal: &Removal) -> Sha256 {
+    let Removal { live, generations, packages, state, purge, .. } = removal;
+    Sha256::of(json!([live, generations, packages, state, purge]).to_string().as_bytes())
 }
 
 fn save(

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use fleet::run::Operation;
-use host::wire::{Finding, Level, PlanSummary};
+use host::wire::{Finding, Level, PlanSummary, Removal};
 use package::PackageId;
 use serde::Serialize;
 
@@ -131,6 +131,71 @@ impl Sum {
     }
 }
 
+/// Whether anything is removed from a host.
+pub(super) fn is_there(removal: &Removal) -> bool {
+    let Removal { generations, packages, state, purge, .. } = removal;
+    !generations.is_empty() || !packages.is_empty() || (*purge && !state.is_empty())
+}
+
+/// What is removed from a host.
+pub(super) fn removal_lines(removal: &Removal) -> Vec<String> {
+    if !is_there(removal) {
+        return vec!["nothing is installed".to_owned()];
+    }
+    let mut lines = vec![format!(
+        "remove {}, {}",
+        plural(removal.packages.len(), "package"),
+        plural(removal.generations.len(), "generation"),
+    )];
+    if !removal.stops.is_empty() {
+        lines.push(format!("stop {}", removal.stops.join(" ")));
+    }
+    if !removal.state.is_empty() {
+        let what = if removal.purge { "remove" } else { "keep" };
+        lines.push(format!("{what} {}", removal.state.join(", ")));
+    }
+    lines
+}
+
+/// What is removed from all hosts together.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub(super) struct Removed {
+    hosts: usize,
+    changing: usize,
+    /// Packages and generations, on all hosts.
+    packages: usize,
+    generations: usize,
+    /// Units that are stopped, on all hosts.
+    stops: usize,
+    /// Bytes that come free on all disks.
+    disk_bytes: u64,
+}
+
+impl Removed {
+    pub(super) fn of<'a>(removals: impl Iterator<Item = &'a Removal>) -> Self {
+        removals.fold(Self::default(), |sum, removal| Self {
+            hosts: sum.hosts + 1,
+            changing: sum.changing + usize::from(is_there(removal)),
+            packages: sum.packages + removal.packages.len(),
+            generations: sum.generations + removal.generations.len(),
+            stops: sum.stops + removal.stops.len(),
+            disk_bytes: sum.disk_bytes + removal.disk_bytes,
+        })
+    }
+
+    pub(super) fn show(&self, output: &Output) -> Result<(), Failure> {
+        output.line(&format!(
+            "{} of {} change, {} and {} to remove, {} comes free, {} of units",
+            self.changing,
+            plural(self.hosts, "host"),
+            plural(self.packages, "package"),
+            plural(self.generations, "generation"),
+            bytes(self.disk_bytes),
+            plural(self.stops, "stop"),
+        ))
+    }
+}
+
 /// Hosts of which the same is to be said, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Same {
@@ -142,30 +207,32 @@ pub(super) struct Same {
 struct Alike {
     names: Vec<String>,
     lines: Vec<String>,
-    /// On the one that has the least.
-    free_bytes: Option<u64>,
+    /// Of the one that has the least.
+    bytes: Option<u64>,
 }
 
 impl Same {
-    pub(super) fn add(&mut self, name: &str, lines: Vec<String>, free_bytes: Option<u64>) {
+    /// Hosts that differ only in their bytes are alike.
+    pub(super) fn add(&mut self, name: &str, lines: Vec<String>, bytes: Option<u64>) {
         let place = *self.places.entry(lines).or_insert_with_key(|lines| {
-            self.groups.push(Alike { names: Vec::new(), lines: lines.clone(), free_bytes });
+            self.groups.push(Alike { names: Vec::new(), lines: lines.clone(), bytes });
             self.groups.len() - 1
         });
         let group = &mut self.groups[place];
         group.names.push(name.to_owned());
-        group.free_bytes = group.free_bytes.into_iter().chain(free_bytes).min();
+        group.bytes = group.bytes.into_iter().chain(bytes).min();
     }
 
-    pub(super) fn show(&self, output: &Output) -> Result<(), Failure> {
-        for Alike { names, lines, free_bytes } in &self.groups {
+    /// Tells of each; `are` says what their bytes are.
+    pub(super) fn show(&self, are: &str, output: &Output) -> Result<(), Failure> {
+        for Alike { names, lines, bytes: all } in &self.groups {
             output.line(&format!("{}:", some(names)))?;
             for line in lines {
                 output.line(&format!("    {line}"))?;
             }
-            if let Some(free) = free_bytes {
+            if let Some(all) = all {
                 let least = if names.len() == 1 { "" } else { " at least" };
-                output.line(&format!("    {}{least} is free there", bytes(*free)))?;
+                output.line(&format!("    {}{least} {are}", bytes(*all)))?;
             }
         }
         Ok(())
@@ -186,7 +253,7 @@ pub(super) fn show(
         lines.splice(0..0, actions.iter().cloned());
         same.add(name, lines, plan.free_bytes.filter(|_| touches));
     }
-    same.show(output)?;
+    same.show("is free there", output)?;
     sum.show(output)
 }
 
@@ -280,7 +347,7 @@ mod tests {
             same.add(&number.to_string(), lines, Some(1_000_000 - number));
         }
         assert_eq!(same.groups.len(), 1);
-        assert_eq!(same.groups[0].free_bytes, Some(950_001));
+        assert_eq!(same.groups[0].bytes, Some(950_001));
     }
 
     #[test]
