@@ -3,18 +3,23 @@
 use std::collections::BTreeMap;
 
 use fleet::across::Across;
+use fleet::inventory::Host;
 use fleet::journal::Journal;
 use fleet::run::{Operation, RunId, RunSpec, Task};
 use host::wire::{Level, Report, Request, Status};
 use serde_json::json;
 
 use super::cluster::Opened;
+use super::summary::Same;
 use super::undo::parse_run;
 use super::way::{new_id, target};
 use super::{ClusterArgs, WayArgs, account, runs};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::{Output, plain, plural};
+
+/// More hosts than this are not listed: those that are alike are told together.
+const LISTED_MAX: usize = 100;
 
 /// Look at whether hosts can become what was configured, each by itself and all together
 ///
@@ -175,10 +180,18 @@ pub(crate) fn status(
         }))?;
     } else {
         let mut counts = BTreeMap::<String, usize>::new();
+        let mut same = Same::default();
         for (host, status) in opened.chosen.hosts.iter().zip(&statuses) {
-            output.line(&line(host, status.as_ref(), &opened))?;
+            let (roles, what) = (roles(host), what(status.as_ref(), &opened));
+            if statuses.len() <= LISTED_MAX {
+                let Host { name, address, .. } = host;
+                output.line(&format!("{name:16} {address:16} {roles:14} {what}"))?;
+            } else {
+                same.add(&host.name, vec![format!("{roles:14} {what}")], None);
+            }
             *counts.entry(version(status.as_ref())).or_default() += 1;
         }
+        same.show("", output)?;
         let counts: Vec<_> = counts.iter().map(|(what, count)| format!("{count} {what}")).collect();
         output.line(&format!("{}: {}", plural(statuses.len(), "host"), counts.join(", ")))?;
         account::causes(&finished.journal.failures(&id)?, output)?;
@@ -216,11 +229,14 @@ fn version(status: Option<&Status>) -> String {
     }
 }
 
-/// A host in one line.
-fn line(host: &fleet::inventory::Host, status: Option<&Status>, opened: &Opened) -> String {
+fn roles(host: &Host) -> String {
     let roles: Vec<&str> = host.roles.iter().map(package::id::RoleName::as_str).collect();
-    let start = format!("{:16} {:16} {:14}", host.name, host.address, roles.join(","));
-    let Some(status) = status else { return format!("{start} not reached") };
+    roles.join(",")
+}
+
+/// What a host has, in one line.
+fn what(status: Option<&Status>, opened: &Opened) -> String {
+    let Some(status) = status else { return "not reached".to_owned() };
     let what = match (&status.distribution_version, status.live) {
         (Some(version), Some(live)) => format!("{version:10} generation {live}"),
         (None, Some(live)) => format!("{:10} generation {live}", "?"),
@@ -233,7 +249,7 @@ fn line(host: &fleet::inventory::Host, status: Option<&Status>, opened: &Opened)
     } else {
         format!(", failed: {}", status.failed_units.join(", "))
     };
-    format!("{start} {what}{behind}{failed}")
+    format!("{what}{behind}{failed}")
 }
 
 /// A run that asks every host something.
