@@ -60,6 +60,22 @@ fn a_fleet_is_deployed_enlarged_upgraded_rolled_back_and_removed() {
     assert!(all(&output).contains("the version is ill"), "{}", all(&output));
     assert_whole(&site, "1", 1);
 
+    // Without a quorum nobody is touched; how long it is waited for, somebody may say.
+    site.publish("4", Some("1"));
+    for name in ["m2", "m3"] {
+        site.host(name).kill().unwrap();
+    }
+    let limits = ["--connect-limit", "5", "--gate-limit", "2", "--max-failures", "100%"];
+    let output = site.fleet(&[&["upgrade"], &limits[..]].concat()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", all(&output));
+    for said in ["is not well before wave 1", "no answer within 5 s"] {
+        assert!(all(&output).contains(said), "{said}: {}", all(&output));
+    }
+    for name in ["m2", "m3"] {
+        site.boot(site.host(name));
+    }
+    assert_whole(&site, "1", 1);
+
     let audited = site.fleet_does(&["audit"]);
     assert!(audited.contains("m1, m2, m3: 3 hosts, "), "{audited}");
     site.fleet_does(&["uninstall", "--purge", "--yes"]);

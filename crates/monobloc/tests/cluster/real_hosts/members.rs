@@ -163,7 +163,7 @@ fn a_master_that_leaves_is_forgotten_by_the_others_and_may_come_back() {
     let line =
         "m3: before it is removed, on m1 or m2: remove-member (has etcd do without a member)\n";
     assert!(planned.contains(line), "{planned}");
-    assert!(planned.contains("    stop etcd.service\n"), "{planned}");
+    assert!(planned.contains("    stop atoll-etcd.service\n"), "{planned}");
     assert!(planned.contains("    keep /var/lib/atoll/"), "{planned}");
     assert!(planned.contains(" MiB comes free there\n"), "{planned}");
     site.fleet_does(&["apply", plan.as_str()]);

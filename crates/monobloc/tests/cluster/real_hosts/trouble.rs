@@ -2,10 +2,12 @@
 //! and what to do, and the others are done.
 
 use std::fmt::Write as _;
+use std::process::Stdio;
 
 use local::{Options, Suite};
 use serde_json::Value;
 
+use super::fleet::leftovers;
 use crate::site::{self, Site, all, eventually};
 use crate::state::{live, trial};
 
@@ -20,9 +22,9 @@ fn trouble<'a>(told: &'a Value, host: &str) -> &'a Value {
 }
 
 /// A cause and a remedy that name these.
-fn assert_told(told: &Value, host: &str, [kind, cause, remedy]: [&str; 3]) {
+fn assert_told(told: &Value, host: &str, during: &str, [kind, cause, remedy]: [&str; 3]) {
     let trouble = trouble(told, host);
-    assert_eq!(trouble["during"], "plan", "{host}: {trouble}");
+    assert_eq!(trouble["during"], during, "{host}: {trouble}");
     assert_eq!(trouble["kind"], kind, "{host}: {trouble}");
     assert!(trouble["causes"].to_string().contains(cause), "{host}: {trouble}");
     assert!(trouble["remedy"].to_string().contains(remedy), "{host}: {trouble}");
@@ -72,20 +74,20 @@ fn each_host_in_trouble_is_told_with_its_step_its_cause_and_what_to_do() {
     site.host("a6").freeze().unwrap();
     site.host("a7").kill().unwrap();
 
-    let words = ["deploy", "--max-failures", "100%", "--json"];
+    let words = ["deploy", "--max-failures", "100%", "--connect-limit", "10", "--json"];
     let mut command = site.fleet_of(&words, &inventory, Some(&known));
     command.env("HOME", folder).env_remove("SSH_AUTH_SOCK");
     command.env("MONOBLOC_SSH_PASSWORD", "wrong").env("MONOBLOC_SUDO_PASSWORD", "wrong");
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", all(&output));
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_told(&told, "a1", ["host_key", "key", "known_hosts"]);
-    assert_told(&told, "a2", ["sudo", "sudo", "sudo"]);
-    assert_told(&told, "a3", ["sudo", "password", "password"]);
-    assert_told(&told, "a4", ["login", "password", "password"]);
-    assert_told(&told, "a5", ["no_space", "No space left on device", "make room"]);
-    assert_told(&told, "a6", ["lost", "no login within", "load of the host"]);
-    assert_told(&told, "a7", ["unreachable", &address_of("a7"), "host is up"]);
+    assert_told(&told, "a1", "plan", ["host_key", "key", "known_hosts"]);
+    assert_told(&told, "a2", "plan", ["sudo", "sudo", "sudo"]);
+    assert_told(&told, "a3", "plan", ["sudo", "password", "password"]);
+    assert_told(&told, "a4", "plan", ["login", "password", "password"]);
+    assert_told(&told, "a5", "plan", ["no_space", "No space left on device", "make room"]);
+    assert_told(&told, "a6", "plan", ["lost", "no login within 10 s", "load of the host"]);
+    assert_told(&told, "a7", "plan", ["unreachable", &address_of("a7"), "host is up"]);
     site.assert_finished(site.host("m1"), "1", 1);
     site.host("a5").heal().unwrap();
     for name in ["a1", "a2", "a3", "a4", "a5"] {
@@ -94,11 +96,67 @@ fn each_host_in_trouble_is_told_with_its_step_its_cause_and_what_to_do() {
 }
 
 #[test]
+fn what_happens_to_hosts_in_the_middle_of_a_run_costs_time_or_that_host_only() {
+    let hosts = site::hosts(Suite::Bookworm, 1, 5);
+    let options =
+        Options { disk: Some(DISK_BYTES), ..Options::new("e-midway", hosts, site::program()) };
+    let mut site = Site::with(&options);
+    site.fleet_does(&["deploy"]);
+    site.publish("2", Some("1"));
+    let [cut, frozen, full, lossy, well] =
+        ["a1", "a2", "a3", "a4", "a5"].map(|name| site.host(name));
+    lossy.lose(10).unwrap();
+    for host in [cut, frozen, full] {
+        site.gate.hold(host, "/packages/data/");
+    }
+    let words = ["upgrade", "--canaries", "0", "--batch", "100%", "--max-failures", "1", "--json"];
+    let mut upgrade = site.fleet(&words);
+    upgrade.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let upgrade = upgrade.spawn().unwrap();
+    for host in [cut, frozen, full] {
+        site.gate.wait_held(host);
+    }
+    cut.cut().unwrap();
+    frozen.freeze().unwrap();
+    full.fill(0).unwrap();
+    for host in [cut, frozen, full] {
+        site.gate.release(host);
+    }
+    for host in [site.host("m1"), lossy, well] {
+        eventually("others get everything", || site.has_packages(host, "2"));
+    }
+    cut.heal().unwrap();
+    frozen.heal().unwrap();
+    // And once more, in the middle of the switch.
+    eventually("the new version runs, and is not confirmed", || {
+        trial(frozen).is_some_and(|trial| trial["started"] == true)
+    });
+    frozen.freeze().unwrap();
+    eventually("others are done", || live(well) == Some(2) && trial(well).is_none());
+    frozen.heal().unwrap();
+    let output = upgrade.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", all(&output));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_told(&told, "a3", "stage", ["no_space", "No space left on device", "make room"]);
+    full.heal().unwrap();
+    site.assert_live(full, "1", 1);
+    for host in site.hosts().iter().filter(|host| host.name() != full.name()) {
+        site.assert_finished(host, "2", 2);
+    }
+    let said = site.fleet_does(&["upgrade"]);
+    assert!(said.ends_with("upgrade: 1 done, 5 unchanged\n"), "{said}");
+    for host in site.hosts() {
+        site.assert_finished(host, "2", 2);
+        assert_eq!(leftovers(host), [""; 0], "{}", host.name());
+    }
+}
+
+#[test]
 fn a_host_that_boots_while_it_switches_is_waited_for_and_finishes() {
     let mut site = Site::new("e-reboot", 1, 2);
     site.fleet_does(&["deploy"]);
     site.publish("2", Some("1"));
-    let upgrade = site.fleet(&["upgrade"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let upgrade = site.fleet(&["upgrade"]).stdout(Stdio::piped()).spawn().unwrap();
     let host = site.host("a1");
     eventually("the new version runs, and is not confirmed", || {
         trial(host).is_some_and(|trial| trial["started"] == true)
