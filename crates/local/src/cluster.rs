@@ -3,8 +3,10 @@
 //! What a cluster is stands in its record, written before anything else is made. Whatever dies in between,
 //! [`Cluster::remove`] finds by name all there is: control group, namespaces, link, mounts, folders.
 
+use std::io;
 use std::net::Ipv4Addr;
 use std::ops::Deref;
+use std::time::Duration;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use package::{Cancel, durable};
@@ -18,7 +20,7 @@ use crate::machine::Machine;
 use crate::name::{ClusterName, HostName};
 use crate::network::Subnet;
 use crate::record::{self, ClusterRecord, HostRecord, HostSpec};
-use crate::{cgroup, inventory, machine, needs, network, platform, settings};
+use crate::{cgroup, inventory, machine, needs, network, platform, settings, tool};
 
 /// More hosts than this are not tried; a bridge of the kernel has at most 1023 ports.
 pub const HOSTS_MAX: usize = 200;
@@ -28,6 +30,8 @@ const DISK_MIN: u64 = 64 << 20;
 const RECORD: &str = "cluster.json";
 /// The program that keeps its hosts on.
 const PROGRAM: &str = "monobloc";
+/// How long somebody who makes a cluster may take to see that it is being removed.
+const STOP_MAX: Duration = Duration::from_secs(10);
 /// Hosts that boot at the same time, for each processor.
 const BOOTS_PER_PROCESSOR: usize = 2;
 
@@ -374,7 +378,7 @@ fn check_wanted(machine: &Machine, own: &ClusterRecord, job: &Job<'_>) -> Result
 }
 
 /// Removes a cluster that could not be made, unless there is another one of its name by now. If somebody
-/// removed it meanwhile, what was made of it since is left.
+/// removed it meanwhile, that is what was made of it since.
 fn tear_down_own(machine: &Machine, own: &ClusterRecord) -> Result<(), LocalError> {
     let _lock = machine.lock(&Job::default())?;
     match id_of(machine, &own.name)? {
@@ -385,10 +389,35 @@ fn tear_down_own(machine: &Machine, own: &ClusterRecord) -> Result<(), LocalErro
 
 /// Removes all that there may be of a cluster; whoever calls it has the lock.
 fn tear_down(machine: &Machine, name: &ClusterName) -> Result<(), LocalError> {
+    let path = machine.cluster(name).join(RECORD);
+    if let Ok(Some(record)) = record::read::<ClusterRecord>(&path) {
+        // Whoever is still making it finds that it is not the one any more, and stops.
+        record::write(&path, &ClusterRecord { id: new_id()?, ..record })?;
+    }
+    let group = cgroup::of_cluster(machine, name)?;
+    // Until then more may come of what was removed already.
+    let is_gone = tool::until(STOP_MAX, || match remove_parts(machine, name, &group) {
+        Err(LocalError::Io(error)) if is_in_use(&error) => Ok(false),
+        removed => removed.map(|()| true),
+    })?;
+    if !is_gone {
+        remove_parts(machine, name, &group)?;
+    }
+    if machine.cluster_names()?.is_empty() {
+        remove_shared(machine, &group)?;
+    }
+    Ok(())
+}
+
+fn is_in_use(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::ResourceBusy)
+}
+
+/// Removes all parts of a cluster, its record last.
+fn remove_parts(machine: &Machine, name: &ClusterName, group: &Utf8Path) -> Result<(), LocalError> {
     let (folder, run) = (machine.cluster(name), machine.cluster_run(name));
     network::silence_switch(name);
-    let group = cgroup::of_cluster(machine, name)?;
-    cgroup::kill_and_remove(&group)?;
+    cgroup::kill_and_remove(group)?;
     network::remove_all(name)?;
     for folder in [&run, &folder] {
         platform::unmount_below(folder)?;
@@ -403,9 +432,6 @@ fn tear_down(machine: &Machine, name: &ClusterName) -> Result<(), LocalError> {
         }
     }
     durable::remove_tree(&folder)?;
-    if machine.cluster_names()?.is_empty() {
-        remove_shared(machine, &group)?;
-    }
     Ok(())
 }
 
