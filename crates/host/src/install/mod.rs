@@ -63,6 +63,15 @@ pub struct Upgrade {
     pub skip_checks: bool,
 }
 
+/// What somebody agreed to.
+#[derive(Clone, Copy)]
+pub(crate) struct Planned<'a> {
+    /// What is done to make it live, and to what ([`Ahead::switch`]).
+    pub(crate) switch: Sha256,
+    /// Is called when that is still so, before anything is changed.
+    pub(crate) agreed: &'a dyn Fn() -> std::io::Result<()>,
+}
+
 /// What is on the host, and not live.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Staged {
@@ -116,20 +125,21 @@ impl Host {
         self.install_planned(request, None, job)
     }
 
-    /// The same if what is done is still what somebody agreed to ([`Ahead::switch`]).
-    pub fn install_planned(
+    /// The same if what is done is still what somebody agreed to.
+    pub(crate) fn install_planned(
         &self,
         request: &Install,
-        planned: Option<Sha256>,
+        planned: Option<Planned<'_>>,
         job: &Job<'_>,
     ) -> Result<Installed, InstallError> {
         let Prepared { offer, pinned, preflight, lock, in_use } = self.prepare(request, job)?;
         if let Some(planned) = planned {
             let (plan, _) = self.foresee(&offer, request, job)?;
             let switch = plan.map(|plan| ahead::switch_of(&plan, &offer.glance.latest.bundle));
-            if switch != Some(planned) {
+            if switch != Some(planned.switch) {
                 return Err(InstallError::OtherPlan);
             }
+            (planned.agreed)().map_err(HostError::from)?;
         }
         let plan = self.go_live(&offer, pinned.as_ref(), &lock, job)?;
         drop(in_use);

@@ -18,7 +18,7 @@ use crate::audit::Depth;
 use crate::check;
 use crate::generation;
 use crate::host::{Host, HostError, Job};
-use crate::install::{Ahead, Install, InstallError, Upgrade};
+use crate::install::{Ahead, Install, InstallError, Planned, Upgrade};
 use crate::plan::{Plan, Wanted as Live};
 use crate::preflight::{self, Report as Preflight};
 use crate::store::{OpenError, Repository};
@@ -44,6 +44,8 @@ pub(super) struct Attempt<'a> {
     pub(super) earlier: Option<Begun>,
     /// Writes down the generation to go back to.
     pub(super) keep_target: Option<&'a dyn Fn(u64) -> std::io::Result<()>>,
+    /// Writes down that what is done is what was planned.
+    pub(super) keep_agreed: Option<&'a dyn Fn() -> std::io::Result<()>>,
 }
 
 impl Attempt<'_> {
@@ -119,8 +121,12 @@ impl Answering<'_, '_> {
                     if wanted.disable_preflight { ", preflight was disabled" } else { "" };
                 let reason = format!("{}{disabled}", job.reason);
                 let job = Job { reason, ..job.clone() };
-                // An attempt before this one compared, and may have changed something since.
-                let planned = wanted.planned.filter(|_| self.attempt.earlier.is_none());
+                // An attempt before this one that compared may have changed something since.
+                let earlier = self.attempt.earlier.as_ref();
+                let is_agreed = earlier.is_some_and(|earlier| earlier.is_agreed);
+                let agreed = || self.attempt.keep_agreed.map_or(Ok(()), |keep| keep());
+                let planned = wanted.planned.filter(|_| !is_agreed);
+                let planned = planned.map(|switch| Planned { switch, agreed: &agreed });
                 let installed = host.install_planned(&self.install_of(wanted)?, planned, &job)?;
                 self.done(&installed.plan)
             }

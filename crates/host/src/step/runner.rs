@@ -44,12 +44,13 @@ pub fn run(doer: &Doer<'_>, order: &Order, word: &mut dyn Write) -> io::Result<(
     let lines = Lines::open(&steps, order)?;
     // Whoever waits for the word may be gone.
     drop(say(Word::Begun));
-    let keep_target = |target: u64| {
-        let mut begun = begun.clone();
-        begun.target = Some(target);
-        steps.begin(id, &begun)
+    let keep_target = |target| steps.begin(id, &Begun { target: Some(target), ..begun.clone() });
+    let keep_agreed = || steps.begin(id, &Begun { is_agreed: true, ..begun.clone() });
+    let attempt = Attempt {
+        earlier: known,
+        keep_target: Some(&keep_target),
+        keep_agreed: Some(&keep_agreed),
     };
-    let attempt = Attempt { earlier: known, keep_target: Some(&keep_target) };
     if attempt.earlier.is_some() {
         lines.say(&Said::Line { text: "it was interrupted, and is done again".to_owned() });
     }

@@ -51,7 +51,7 @@ pub struct Steps {
 /// What is written down before a step is begun.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Begun {
-    format: u32,
+    pub(super) format: u32,
     /// Of the request, without keys.
     pub(super) request: Sha256,
     /// The generation that was live then.
@@ -59,11 +59,14 @@ pub(super) struct Begun {
     /// The generation to go back to, once that is known.
     #[serde(default)]
     pub(super) target: Option<u64>,
+    /// What is done was compared with what was planned: from then on the host changes.
+    #[serde(default)]
+    pub(super) is_agreed: bool,
 }
 
 impl Begun {
     pub(super) fn new(request: Sha256, before: Option<u64>) -> Self {
-        Self { format: FORMAT, request, before, target: None }
+        Self { format: FORMAT, request, before, target: None, is_agreed: false }
     }
 }
 
