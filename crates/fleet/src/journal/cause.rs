@@ -1,11 +1,11 @@
 //! Failures by cause: a thousand hosts that failed for one reason are one thing to do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use host::wire::Finding;
+use host::wire::{Finding, Report};
 
 use super::{Journal, JournalError};
-use crate::run::{HostState, RunId, Trouble};
+use crate::run::{Change, HostState, Operation, RunId, Trouble};
 
 /// Hosts that failed for the same reason.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -22,7 +22,7 @@ pub struct Cause {
     pub log: Vec<String>,
     /// What to do about it.
     pub remedy: Option<String>,
-    /// In which state they are: `failed`, `unreachable`, `in_doubt`.
+    /// In which state they are: `failed`, `unreachable`, `in_doubt`; `done` if they went back, and are ill there.
     pub state: String,
     /// Their names.
     pub hosts: Vec<String>,
@@ -33,9 +33,13 @@ impl Journal {
     pub fn failures(&self, run: &RunId) -> Result<Vec<Cause>, JournalError> {
         let rows = self.hosts(run)?;
         let spec = self.spec(run)?;
+        let ill =
+            if spec.operation == Operation::Rollback { self.ill(run)? } else { HashMap::new() };
         let mut causes: BTreeMap<(String, String, String, String), Cause> = BTreeMap::new();
         for row in rows {
-            let Some(trouble) = row.state.trouble() else { continue };
+            let is_done = row.state == HostState::Done;
+            let ill = ill.get(&row.host).filter(|_| is_done);
+            let Some(trouble) = row.state.trouble().or(ill) else { continue };
             let own = spec.hosts.get(row.host).map(|target| &target.host);
             let names = own.map(|host| [host.name.as_str(), host.address.as_str()]);
             let sameness = trouble
@@ -55,6 +59,19 @@ impl Journal {
         let mut causes: Vec<Cause> = causes.into_values().collect();
         causes.sort_by_key(|cause| std::cmp::Reverse(cause.hosts.len()));
         Ok(causes)
+    }
+
+    /// Hosts that said last that they failed to go back. Those that are back nevertheless are ill there.
+    fn ill(&self, run: &RunId) -> Result<HashMap<usize, Trouble>, JournalError> {
+        let during = Change::Rollback.name();
+        let mut ill = HashMap::new();
+        self.each_report(run, during, |host, report| {
+            match report {
+                Report::Failed(failed) => ill.insert(host, Trouble::said(during, &failed)),
+                _ => ill.remove(&host),
+            };
+        })?;
+        Ok(ill)
     }
 }
 

@@ -226,6 +226,8 @@ impl RunSpec {
         waves: Waves,
     ) -> Result<Self, JournalError> {
         let before = journal.spec(run)?;
+        // Folders, in which no service is started, cannot say how a cluster is.
+        let waves = Waves { gates: waves.gates && before.way.folders.is_none(), ..waves };
         let mut spec = Self::new(id, before.cluster.clone(), Operation::Rollback);
         spec.limits = before.limits.clone();
         spec.budget = before.budget;

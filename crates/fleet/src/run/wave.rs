@@ -102,7 +102,7 @@ pub fn partition(hosts: &[Target], waves: &Waves, facts: &[Fact]) -> Vec<Wave> {
         () => {
             let one = |master| {
                 let is_forming = may_form && live.len() < quorum(quorate);
-                let wave = one_master(master, &mut live);
+                let wave = one_master(master, &mut live, waves.change);
                 let is_forming_still = may_form && live.len() < quorum(quorate);
                 let wave = Wave { is_forming, is_forming_still, ..wave };
                 if waves.gates { wave } else { Wave { before: None, after: None, ..wave } }
@@ -139,9 +139,13 @@ pub fn partition(hosts: &[Target], waves: &Waves, facts: &[Fact]) -> Vec<Wave> {
 }
 
 /// A master of a cluster that is there: enough others must be well before, and it afterwards.
-fn one_master(master: usize, live: &mut BTreeSet<usize>) -> Wave {
+fn one_master(master: usize, live: &mut BTreeSet<usize>, change: Change) -> Wave {
     let members = live.len();
-    let others: Vec<usize> = live.iter().copied().filter(|other| *other != master).collect();
+    let mut others: Vec<usize> = live.iter().copied().filter(|other| *other != master).collect();
+    // Whether a cluster was ill before it goes back, its only master knows.
+    if others.is_empty() && change == Change::Rollback {
+        others.push(master);
+    }
     // Of two masters neither can be missed; then the other one is what there is.
     let need = quorum(members).min(others.len());
     live.insert(master);

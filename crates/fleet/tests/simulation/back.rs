@@ -116,6 +116,25 @@ fn a_host_that_went_back_and_is_not_well_there_is_back_and_that_is_told() {
     assert_eq!((done.end, done.counts.done), (End::Done, 8));
     assert_eq!(told, ["m1: rollback: a check of what was old failed"]);
     assert!(cluster.names().all(|name| cluster.look(name).bundle == Some(OLD.bundle())));
+    let id = RunId::try_from("back".to_owned()).unwrap();
+    let failures = done.journal.failures(&id).unwrap();
+    let [ill] = &failures[..] else { panic!("{failures:?}") };
+    assert_eq!((ill.state.as_str(), &ill.hosts[..]), ("done", &["m1".to_owned()][..]));
+    // Who undoes that undoes it for all of them.
+    let rows = done.journal.hosts(&id).unwrap();
+    assert!(rows.iter().all(|row| row.before == Some(2) && row.live == Some(1)), "{rows:?}");
+}
+
+#[test]
+fn a_cluster_of_one_master_that_is_ill_is_rolled_back_all_the_same() {
+    let cluster = Cluster::new(1, 5, 1, &Faults::none());
+    let done = cluster.upgrade().unwrap();
+    assert_eq!(done.end, End::Done);
+    cluster.world.sicken(OLD.bundle(), 0, 0);
+    let back = back_of(&done.journal, &cluster.spec.id);
+    let done = simulate(&cluster.world, back, None, Journal::in_memory, &mut |_| {}).unwrap();
+    assert_eq!((done.end, done.counts.done), (End::Done, 6));
+    assert!(cluster.names().all(|name| cluster.look(name).bundle == Some(OLD.bundle())));
 }
 
 /// A cluster that is ill as long as so many masters have the old version, and its upgrade.

@@ -146,13 +146,15 @@ impl Machine {
                 Happening::Refused(trouble)
             };
         }
-        let target = self.spec.hosts[host].back.map(|back| back.generation);
+        let back = self.spec.hosts[host].back;
+        let target = back.map(|back| back.generation);
         let entry = &mut self.hosts[host];
         match report {
             // A host that goes back does not return when it is not well there: it is where it shall be.
             Report::Failed(failed)
                 if doing == Doing::Switch && target.is_some() && failed.live == target =>
             {
+                entry.before = back.and_then(|back| back.expected);
                 entry.live = failed.live;
                 Happening::Did { changed: true }
             }

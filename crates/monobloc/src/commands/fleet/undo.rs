@@ -17,10 +17,10 @@ use crate::render::{Output, ask, plural};
 /// a time. Hosts need nothing from anywhere.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  monobloc rollback                          the last run that left something to undo
+  monobloc rollback                          the last deployment or upgrade
   monobloc rollback 20261116185209-5d0c5a31")]
 pub(crate) struct RollbackArgs {
-    /// The run to undo [default: the last one that left something to undo]
+    /// The run to undo [default: the last deployment or upgrade]
     #[arg(value_parser = parse_run)]
     run: Option<RunId>,
 
@@ -32,7 +32,7 @@ pub(crate) struct RollbackArgs {
     batch: Size,
 
     /// How many hosts may fail or be out of reach before it stops by itself
-    #[arg(long, value_name = "COUNT|PERCENT%", value_parser = parse_size, default_value = "10%")]
+    #[arg(long, value_name = "COUNT|PERCENT%", value_parser = parse_size, default_value = "50%")]
     max_failures: Size,
 
     #[command(flatten)]
@@ -77,7 +77,6 @@ pub(crate) fn rollback(
     let opened = arguments.cluster.open_as_configured()?;
     let journal = LoginArgs::journal(&opened)?;
     let waves = Waves { canaries: Size::Count(0), batch: arguments.batch, ..Waves::careful() };
-    let waves = arguments.way.gated(waves);
     let undoing = |run: &RunId| Ok(RunSpec::undoing(&journal, run, new_id()?, waves.clone())?);
     let (run, spec) = match &arguments.run {
         Some(run) => (run.clone(), undoing(run)?),
