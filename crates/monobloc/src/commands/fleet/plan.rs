@@ -317,6 +317,10 @@ pub(crate) fn apply(
     let ApplyArgs { file, place, login } = arguments;
     let opened = place.configured()?.whole()?;
     let Saved { bundle, had, mut spec, .. } = versioned::parse(file, &fs_err::read(file)?, FORMAT)?;
+    login.patience().limit(&mut spec.limits);
+    if let Some(known_hosts) = login.known_hosts(context)? {
+        spec.way.known_hosts = Some(known_hosts);
+    }
     let again = "make a new plan: `monobloc plan`";
     if bundle != opened.cluster.latest.bundle {
         let published = opened.cluster.latest.bundle;

@@ -110,11 +110,13 @@ impl WayArgs {
     ) -> Result<RunSpec, Failure> {
         let absolute =
             |path: Option<&Utf8PathBuf>| path.map(|path| context.absolute(path)).transpose();
-        let known_hosts = self.login.known_hosts.as_ref().or(opened.inventory.known_hosts.as_ref());
         let way = Way {
             push: self.is_pushed(),
             folders: absolute(self.folders.as_ref())?,
-            known_hosts: absolute(known_hosts)?,
+            known_hosts: match self.login.known_hosts(context)? {
+                None => absolute(opened.inventory.known_hosts.as_ref())?,
+                given => given,
+            },
         };
         Ok(self.limit(RunSpec { way, ..spec }))
     }
@@ -145,8 +147,13 @@ impl LoginArgs {
         Ok(Journal::open(&opened.folder.join("runs"), name, Durability::Full)?)
     }
 
+    /// Where the keys of hosts are, if somebody says it.
+    pub(super) fn known_hosts(&self, context: &Context) -> Result<Option<Utf8PathBuf>, Failure> {
+        Ok(self.known_hosts.as_ref().map(|path| context.absolute(path)).transpose()?)
+    }
+
     /// How long hosts may take.
-    fn patience(&self) -> Patience {
+    pub(super) fn patience(&self) -> Patience {
         Patience { connect: self.connect_limit, step: self.step_limit }
     }
 
