@@ -196,7 +196,8 @@ impl<S: Shell> Remote<S> {
             ("machine", _) => Fault::new(FaultKind::Machine, format!("the machine is `{rest}`"))
                 .remedy("hosts are x86-64 machines with Linux"),
             ("full", _) => {
-                let megabytes = self.shared.kit.program.bytes.div_ceil(1_000_000);
+                // A program that comes in pieces, or packed, is there twice for a moment.
+                let megabytes = (2 * self.shared.kit.program.bytes).div_ceil(1_000_000);
                 Fault::new(FaultKind::NoSpace, format!("`{rest}` has no {megabytes} MB free"))
                     .remedy("make room there")
             }

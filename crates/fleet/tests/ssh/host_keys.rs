@@ -151,7 +151,12 @@ async fn a_key_that_is_revoked_for_all_hosts_is_refused() {
     => let RevokedHostKeys name a file with one public key in each line
     ");
     let other = new_key().public_key().to_openssh().unwrap();
-    fs_err::write(&file, format!("# stolen\n{other}\n")).unwrap();
+    let damaged = &other[..other.len() - 8];
+    fs_err::write(&file, format!("# stolen\n{damaged}\n")).unwrap();
+    let fault = connect().await.unwrap_err();
+    assert!(fault.to_string().contains("line 2, is no key"), "{fault}");
+    // Keys of a type that nobody has any more are not shown by anybody.
+    fs_err::write(&file, format!("# stolen\n\nssh-old@example.com AAAA\n{other}\n")).unwrap();
     connect().await.unwrap();
     let stolen = server.key.to_openssh().unwrap();
     fs_err::write(&file, format!("# stolen\n{other}\n{stolen} of a1\n")).unwrap();

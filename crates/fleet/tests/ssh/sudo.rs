@@ -27,6 +27,10 @@ if [ -n "$REFUSES" ]; then
     echo "deploy is not in the sudoers file." >&2
     exit 1
 fi
+if [ -n "$ALLOWS_OTHERS" ]; then
+    echo "Sorry, user deploy is not allowed to execute '$*' as root on host." >&2
+    exit 1
+fi
 if [ -n "$NEEDS_TERMINAL" ] && ! [ -t 0 ]; then
     echo "sudo: sorry, you must have a tty to run sudo" >&2
     exit 1
@@ -141,6 +145,18 @@ async fn sudo_that_refuses_is_told_in_its_own_words() {
 }
 
 #[tokio::test]
+async fn sudo_that_allows_other_commands_only_is_told_without_ours() {
+    let (_guard, folder) = folder();
+    let server = host_with(&folder, "ALLOWS_OTHERS=yes").await;
+    let fault = as_root(&folder, &server, None, b"", "echo one\necho two").await.unwrap_err();
+    let port = server.address.port().to_string();
+    assert_snapshot!(told(&fault, &[(&port, "PORT")]), @"
+    sudo: `deploy@127.0.0.1:PORT` cannot become root: sudo did not start the command: Sorry, user deploy is not allowed to execute our commands as root
+    => allow `deploy` to run commands as root in the host's sudoers, or log in as root
+    ");
+}
+
+#[tokio::test]
 async fn sudo_that_insists_on_a_terminal_changes_no_byte_of_what_goes_through() {
     let (_guard, folder) = folder();
     let server = host_with(&folder, "NEEDS_TERMINAL=yes\nPASSWORD=right").await;
@@ -172,13 +188,13 @@ async fn a_sudo_that_waits_for_something_else_is_told_and_holds_nobody_up() {
     let server = host_with(&folder, "ASKS_MORE=yes").await;
     let ssh = Ssh::new(settings(&folder));
     let connection = ssh.connect(&host(server.address, "deploy")).await.unwrap();
-    let limits = Limits { idle: Some(Duration::from_secs(1)), whole: None };
+    let limits = Limits { idle: Some(Duration::from_secs(5)), whole: None };
     let command = Command { as_root: true, limits, ..Command::new("true") };
     let fault = run_command(&connection, command).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Sudo);
     let port = server.address.port().to_string();
     assert_snapshot!(told(&fault, &[(&port, "PORT")]), @"
-    sudo: `deploy@127.0.0.1:PORT` cannot become root: sudo did not start the command within 1 s: Verification code:
+    sudo: `deploy@127.0.0.1:PORT` cannot become root: sudo did not start the command within 5 s: Verification code:
     => log in there, run `sudo true` and see what it waits for
     ");
 }
@@ -192,7 +208,7 @@ async fn a_command_of_root_that_talks_fast_is_ended_with_all_it_started() {
             Ssh::new(settings(&folder)).connect(&host(server.address, "deploy")).await.unwrap();
         let process = folder.join("process");
         let script = format!("echo $$ >{process}; exec yes");
-        let limits = Limits { idle: None, whole: Some(Duration::from_secs(1)) };
+        let limits = Limits { idle: None, whole: Some(Duration::from_secs(5)) };
         let command = Command { as_root: true, limits, ..Command::new(script) };
         let fault = run_command(&connection, command).await.unwrap_err();
         assert_eq!(fault.kind, FaultKind::TimedOut, "{fault}");

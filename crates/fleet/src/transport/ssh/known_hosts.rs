@@ -109,6 +109,13 @@ pub(super) enum Judgement {
     Revoked(Entry),
 }
 
+/// Whether a key is of a type that is not one of ours.
+fn is_of_other_type(key: &str) -> bool {
+    let name = key.split_whitespace().next().unwrap_or_default();
+    let is_type = ["ssh-", "ecdsa-", "sk-"].iter().any(|start| name.starts_with(start));
+    is_type && !matches!(Algorithm::new(name), Ok(known) if !matches!(known, Algorithm::Other(_)))
+}
+
 /// What a host is called in those files.
 pub(super) fn name(host: &str, port: u16) -> String {
     let host = host.to_ascii_lowercase();
@@ -279,9 +286,18 @@ impl Known {
             return Err(io::Error::new(io::ErrorKind::InvalidData, cause));
         }
         for (number, line) in (1..).zip(String::from_utf8_lossy(&bytes).lines()) {
-            // Keys of types that are not understood cannot be shown to us either.
-            if let Ok(key) = PublicKey::from_openssh(line.trim()) {
-                self.revoked.push(Entry { file: file.to_owned(), line: number, key });
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            match PublicKey::from_openssh(line) {
+                Ok(key) => self.revoked.push(Entry { file: file.to_owned(), line: number, key }),
+                // Keys of types that are not understood cannot be shown to us either.
+                Err(_) if is_of_other_type(line) => {}
+                Err(error) => {
+                    let cause = format!("`{file}`, line {number}, is no key: {error}");
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, cause));
+                }
             }
         }
         Ok(())

@@ -351,7 +351,11 @@ async fn with_questions(
 /// its words is another one, such as one that is good only once.
 fn question(options: &Options, prompt: &str, echo: bool) -> Question {
     let words = prompt.trim().to_ascii_lowercase();
-    if !echo && (words == "password:" || words.ends_with("'s password:")) {
+    let of_user = format!("password for {}", options.user.to_ascii_lowercase());
+    let is_password = words == "password:"
+        || words.ends_with("'s password:")
+        || words.ends_with(':') && words.starts_with(&of_user);
+    if !echo && is_password {
         return Question::Password { user: options.user.clone() };
     }
     Question::Prompt {

@@ -326,19 +326,21 @@ impl Before {
     /// Returns what belongs to the command, and the group if this says it.
     fn take(&mut self, marker: &str, bytes: &[u8]) -> (Vec<u8>, Option<u32>) {
         self.said.extend_from_slice(bytes);
-        // A prompt has the word without a space.
-        let start = position(&self.said, format!("{marker} ").as_bytes());
-        let end = start.and_then(|start| {
-            let rest = &self.said[start..];
-            rest.iter().position(|byte| *byte == b'\n').map(|end| (start, start + end))
-        });
-        if let Some((start, end)) = end {
-            let line = String::from_utf8_lossy(&self.said[start + marker.len()..end]);
-            let group = line.trim().parse().ok();
-            let rest = self.said.split_off(end + 1);
-            self.said.clear();
-            self.is_over = true;
-            return (rest, group);
+        // A prompt has the word without a space; who refuses a command may repeat it, with the word in it.
+        let word = format!("{marker} ");
+        let mut from = 0;
+        while let Some(at) = position(&self.said[from..], word.as_bytes()) {
+            from += at + word.len();
+            let Some(length) = self.said[from..].iter().position(|byte| *byte == b'\n') else {
+                break;
+            };
+            let line = String::from_utf8_lossy(&self.said[from..from + length]);
+            if let Ok(group) = line.trim().parse() {
+                let rest = self.said.split_off(from + length + 1);
+                self.said.clear();
+                self.is_over = true;
+                return (rest, Some(group));
+            }
         }
         let excess = self.said.len().saturating_sub(BEFORE_BYTES_MAX);
         self.said.drain(..excess);
@@ -490,7 +492,13 @@ impl Talk {
     /// What was said before the command.
     fn said(&self) -> String {
         let said = [&self.err.said[..], &self.out.said[..]].concat();
-        let said = String::from_utf8_lossy(&said);
+        let mut said = String::from_utf8_lossy(&said).into_owned();
+        // What follows is the whole command.
+        const REFUSED: &str = "is not allowed to execute";
+        if let Some(at) = said.find(REFUSED) {
+            said.truncate(at + REFUSED.len());
+            said.push_str(" our commands as root");
+        }
         let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
         // Its last lines say why; before them it may lecture.
         let lines: Vec<&str> = lines.collect();
