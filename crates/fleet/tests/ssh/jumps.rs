@@ -58,7 +58,8 @@ async fn a_jump_host_that_is_behind_another_by_its_configuration_is_reached_thro
 async fn a_host_that_the_jump_host_does_not_reach_is_told_apart_from_the_jump_host() {
     let (_guard, folder) = folder();
     let jump = saying("jump").await;
-    let address = closed_port();
+    let closed = closed_port();
+    let address = closed.local_addr().unwrap();
     let jumps = Some(format!("root@{}", jump.address));
     let target = Host { jump: jumps, ..host(address, "root") };
     let port = address.port().to_string();
@@ -74,7 +75,8 @@ async fn a_host_that_the_jump_host_does_not_reach_is_told_apart_from_the_jump_ho
 #[tokio::test]
 async fn a_jump_host_that_is_gone_fails_all_behind_it_at_once() {
     let (_guard, folder) = folder();
-    let (jump, server) = (closed_port(), saying("host").await);
+    let (closed, server) = (closed_port(), saying("host").await);
+    let jump = closed.local_addr().unwrap();
     let target = Host { jump: Some(format!("root@{jump}")), ..host(server.address, "root") };
     let (port, jump_port) = (server.address.port().to_string(), jump.port().to_string());
     let ssh = Ssh::new(settings(&folder));
@@ -134,11 +136,11 @@ async fn a_host_behind_a_jump_host_that_says_nothing_is_told_with_its_address() 
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let target = Host { jump: Some(format!("root@{}", jump.address)), ..host(address, "root") };
-    let settings = Settings { connect_limit: Duration::from_millis(500), ..settings(&folder) };
+    let settings = Settings { connect_limit: Duration::from_secs(3), ..settings(&folder) };
     let fault = Ssh::new(settings).connect(&target).await.unwrap_err();
     let port = address.port().to_string();
     assert_snapshot!(told(&fault, &[(&port, "PORT")]), @"
-    lost: cannot connect to `root@127.0.0.1:PORT`: no login within 0.5 s
+    lost: cannot connect to `root@127.0.0.1:PORT`: no login within 3 s
     => look at the load of the host and of what is in between
     ");
 }

@@ -130,6 +130,8 @@ pub(crate) fn runs(process: &str) -> bool {
 }
 
 /// Where nobody listens.
-pub(crate) fn closed_port() -> SocketAddr {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+pub(crate) fn closed_port() -> tokio::net::TcpSocket {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    socket
 }

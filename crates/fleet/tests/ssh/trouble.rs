@@ -93,12 +93,12 @@ async fn a_hung_command_is_ended_with_all_it_started_and_its_output_is_kept() {
         assert_eq!(stream, Stream::Stdout);
         text.clone_into(&mut process.lock().unwrap());
     });
-    let limits = Limits { idle: Some(Duration::from_millis(500)), whole: None };
+    let limits = Limits { idle: Some(Duration::from_secs(3)), whole: None };
     let command = Command { limits, ..Command::new("sleep 1000 & echo $!; wait") };
     let fault = connection.clone().run(command, &mut heard).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::TimedOut);
     assert_snapshot!(told_of(&fault, server.address), @"
-    timed_out: the command wrote nothing for 0.5 s and was ended
+    timed_out: the command wrote nothing for 3 s and was ended
     => look at what the host is busy with, or allow it more time
     ");
     let process = process.lock().unwrap().clone();
@@ -225,7 +225,8 @@ async fn a_host_that_opens_no_channel_is_busy() {
 #[tokio::test]
 async fn a_port_where_nobody_listens_is_told() {
     let (_guard, folder) = folder();
-    let address = closed_port();
+    let closed = closed_port();
+    let address = closed.local_addr().unwrap();
     let fault = Ssh::new(settings(&folder)).connect(&host(address, "root")).await.unwrap_err();
     assert_eq!(fault.kind, FaultKind::Unreachable);
     assert_snapshot!(told_of(&fault, address), @"

@@ -282,13 +282,13 @@ pub(super) fn full_disk(change: Change, name: &str) {
 }
 
 /// A program of a host that waits when it is told something, so that whoever runs it is held at a known moment.
-struct Held<'a> {
+pub(super) struct Held<'a> {
     host: &'a Host,
     program: Utf8PathBuf,
 }
 
 impl<'a> Held<'a> {
-    fn at(host: &'a Host, program: &str, word: &str) -> Self {
+    pub(super) fn at(host: &'a Host, program: &str, word: &str) -> Self {
         let script = format!(
             "#!/bin/sh\ncase $* in *'{word}'*)\n    touch /run/held\n    \
              until [ -e /run/go ]; do sleep 0.1; done ;;\nesac\nexec {program}.real \"$@\"\n"
@@ -303,7 +303,7 @@ impl<'a> Held<'a> {
         format!("{}.real", self.program).into()
     }
 
-    fn wait(&self) {
+    pub(super) fn wait(&self) {
         let is_there = || self.host.exec(&["test", "-e", "/run/held"]).unwrap().status.success();
         eventually("it is held", is_there);
     }

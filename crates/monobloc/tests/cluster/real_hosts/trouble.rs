@@ -7,6 +7,7 @@ use std::process::Stdio;
 use local::{Options, Suite};
 use serde_json::Value;
 
+use super::faults::Held;
 use super::fleet::leftovers;
 use crate::site::{self, Site, all, eventually};
 use crate::state::{live, trial};
@@ -156,11 +157,13 @@ fn a_host_that_boots_while_it_switches_is_waited_for_and_finishes() {
     let mut site = Site::new("e-reboot", 1, 2);
     site.fleet_does(&["deploy"]);
     site.publish("2", Some("1"));
-    let upgrade = site.fleet(&["upgrade"]).stdout(Stdio::piped()).spawn().unwrap();
     let host = site.host("a1");
-    eventually("the new version runs, and is not confirmed", || {
-        trial(host).is_some_and(|trial| trial["started"] == true)
-    });
+    let held = Held::at(host, "/usr/bin/curl", "/agent/a1/2");
+    let upgrade = site.fleet(&["upgrade"]).stdout(Stdio::piped()).spawn().unwrap();
+    // The new version runs, and does not come to be confirmed.
+    held.wait();
+    assert!(trial(host).is_some());
+    drop(held);
     host.reboot().unwrap();
     let output = upgrade.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", all(&output));
