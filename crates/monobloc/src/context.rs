@@ -16,6 +16,8 @@ pub(crate) struct Context {
     pub(crate) environment: Environment,
     /// Whether somebody watches standard error.
     pub(crate) interactive: bool,
+    /// Whether somebody can be asked.
+    pub(crate) can_ask: bool,
     /// Raised by Ctrl-C and by a request to end.
     pub(crate) cancel: Cancel,
 }
@@ -38,6 +40,7 @@ impl Context {
             arguments: std::env::args_os().collect(),
             environment: Environment::of_process(),
             interactive: io::stderr().is_terminal(),
+            can_ask: io::stderr().is_terminal() && io::stdin().is_terminal(),
             cancel,
         }
     }

@@ -1,6 +1,7 @@
 //! The command line of Monobloc: arguments in, calls of the library crates, words out.
 
 mod args;
+mod ask;
 mod commands;
 mod context;
 mod failure;

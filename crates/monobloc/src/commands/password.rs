@@ -8,6 +8,8 @@ use package::document::Reader;
 use package::durable;
 use serde_json::json;
 
+use crate::ask;
+use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::Output;
 
@@ -15,8 +17,12 @@ use crate::render::Output;
 const HASH: &str = "superuser_password_hash";
 
 /// Hashes `given`, or the password that the user types.
-pub(crate) fn run(given: Option<&str>, output: &Output) -> Result<Outcome, Failure> {
-    let hash = hash(given, output)?;
+pub(crate) fn run(
+    context: &Context,
+    given: Option<&str>,
+    output: &Output,
+) -> Result<Outcome, Failure> {
+    let hash = hash(context, given, output)?;
     if output.is_json() {
         output.json(&json!({ "schema": "monobloc.hash-password/1", "hash": hash }))?;
     } else {
@@ -27,12 +33,13 @@ pub(crate) fn run(given: Option<&str>, output: &Output) -> Result<Outcome, Failu
 
 /// Does the same, and writes the hash into a configuration instead of telling it.
 pub(crate) fn keep(
+    context: &Context,
     given: Option<&str>,
     path: &Utf8Path,
     output: &Output,
 ) -> Result<Outcome, Failure> {
     let text = fs_err::read_to_string(path)?;
-    let hash = hash(given, output)?;
+    let hash = hash(context, given, output)?;
     let kept = with_hash(&text, &hash).filter(|kept| says(path, kept, &hash)).ok_or_else(|| {
         Failure::new(format!("`{path}` is written in a way that cannot be changed here"))
             .hint(format!("write `{HASH}` yourself, with what `--hash-password` says"))
@@ -74,7 +81,7 @@ fn says(path: &Utf8Path, text: &str, hash: &str) -> bool {
         && reader.diagnostics.is_empty()
 }
 
-fn hash(given: Option<&str>, output: &Output) -> Result<String, Failure> {
+fn hash(context: &Context, given: Option<&str>, output: &Output) -> Result<String, Failure> {
     let password = match given {
         Some("") => String::new(),
         Some(password) => {
@@ -83,7 +90,7 @@ fn hash(given: Option<&str>, output: &Output) -> Result<String, Failure> {
             );
             password.to_owned()
         }
-        None => ask()?,
+        None => typed(context)?,
     };
     if password.is_empty() {
         return Err(Failure::usage("the password is empty"));
@@ -92,7 +99,7 @@ fn hash(given: Option<&str>, output: &Output) -> Result<String, Failure> {
 }
 
 /// Twice where somebody types blindly; one line of anything else.
-fn ask() -> Result<String, Failure> {
+fn typed(context: &Context) -> Result<String, Failure> {
     let cannot_read = |error: io::Error| Failure::new(format!("cannot read the password: {error}"));
     if !io::stdin().is_terminal() {
         let mut line = String::new();
@@ -100,10 +107,10 @@ fn ask() -> Result<String, Failure> {
         let line = line.strip_suffix('\n').unwrap_or(&line);
         return Ok(line.strip_suffix('\r').unwrap_or(line).to_owned());
     }
-    let password = rpassword::prompt_password("Password: ").map_err(cannot_read)?;
+    let password = ask::secret("Password: ", &context.cancel)?.map_err(cannot_read)?;
     if password.is_empty() {
         return Ok(password);
     }
-    let again = rpassword::prompt_password("The same again: ").map_err(cannot_read)?;
+    let again = ask::secret("The same again: ", &context.cancel)?.map_err(cannot_read)?;
     if password == again { Ok(password) } else { Err(Failure::usage("the two passwords differ")) }
 }

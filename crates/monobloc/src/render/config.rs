@@ -1,7 +1,5 @@
 //! Values, where they came from, and what changes them, in words.
 
-use std::io::Write as _;
-
 use config::diff::{Change, ChangeKind, Effect, Shown};
 use config::explain::{Cause, Condition, Explanation, Settable, Source, Status, Way};
 use config::starter::Question;
@@ -194,12 +192,6 @@ pub(crate) fn question(question: &Question<'_>) -> Vec<String> {
     };
     lines.push(format!("Expected: {}{example}", parameter.kind.describe()));
     lines
-}
-
-/// Shows what is asked, in front of the answer.
-pub(crate) fn prompt(prompt: &str) {
-    let mut stderr = anstream::stderr();
-    drop(write!(stderr, "{prompt}").and_then(|()| stderr.flush()));
 }
 
 /// A value on one line.

@@ -131,19 +131,12 @@ fn talk(style: Style, label: &str, message: &str) {
     drop(writeln!(anstream::stderr(), "{style}{label}:{style:#} {message}"));
 }
 
-/// What somebody types when asked; `None`: nobody can.
-pub(crate) fn ask(question: &str) -> Option<String> {
-    let mut stderr = anstream::stderr();
-    write!(stderr, "{question}").and_then(|()| stderr.flush()).ok()?;
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).ok()?;
-    Some(answer)
-}
-
-/// A line that somebody else wrote, without what would move the cursor or change colours.
-pub(crate) fn plain(line: &str) -> String {
-    let stripped = anstream::adapter::strip_str(line).to_string();
-    stripped.chars().filter(|char| !char.is_control() || *char == '\t').collect()
+/// Lines that somebody else wrote, in one, without what would move the cursor or change colours.
+pub(crate) fn plain(lines: &str) -> String {
+    let stripped = anstream::adapter::strip_str(lines).to_string();
+    let lines = stripped.lines().map(str::trim_end).filter(|line| !line.is_empty());
+    let plain = |line: &str| line.chars().filter(|c| !c.is_control() || *c == '\t').collect();
+    lines.map(plain).collect::<Vec<String>>().join("; ")
 }
 
 /// `1 package`, `2 packages`.

@@ -1,6 +1,8 @@
 //! Commands for all hosts of a cluster, on hosts that are folders: whole runs without root and without a network.
 
 use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::process::Stdio;
 
 use insta::assert_snapshot;
 use insta::internals::SettingsBindDropGuard;
@@ -711,6 +713,35 @@ fn thousands_of_hosts_are_told_by_tenths_and_waves_by_size() {
     switch: 1003 of 1003 hosts
     leave: 1003 hosts
     ");
+}
+
+#[test]
+fn who_is_asked_and_presses_ctrl_c_gets_nothing_done() {
+    let site = Site::new();
+    site.does(&["deploy"]);
+    let monobloc = site.env.monobloc(&[]).get_program().to_str().unwrap().to_owned();
+    let session =
+        format!("exec {monobloc} uninstall --hosts a1 --inventory hosts.yaml --folders hosts");
+    let mut script = site.env.command("script", &["-qec", &session, "/dev/null"]);
+    script.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut script = script.spawn().unwrap();
+    let (mut keys, mut screen) = (script.stdin.take().unwrap(), script.stdout.take().unwrap());
+    let mut shown = Vec::new();
+    while !String::from_utf8_lossy(&shown).contains("write `yes`: ") {
+        let mut byte = [0];
+        screen.read_exact(&mut byte).unwrap();
+        shown.extend(byte);
+    }
+    let question = "remove test from 1 host, a1? write `yes`: ";
+    assert!(String::from_utf8_lossy(&shown).contains(question));
+    keys.write_all(b"\x03").unwrap();
+    // It ends without another key.
+    let mut rest = String::new();
+    screen.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("cancelled"), "{rest}");
+    assert_eq!(script.wait().unwrap().code(), Some(1));
+    assert_eq!(site.live("a1").as_deref(), Some("1"));
+    drop(keys);
 }
 
 #[test]

@@ -171,9 +171,9 @@ pub(crate) fn run(context: &Context, arguments: &InstallerArgs, variant: &str) -
         Err(Failure::usage("options behind `--` are for what is done to all hosts")
             .hint("say `--preflight`, `--deploy`, `--postflight` or `--uninstall` before them"))
     } else if let Some(given) = &action.hash_password {
-        password::run(given.as_deref(), &output)
+        password::run(context, given.as_deref(), &output)
     } else if let Some(given) = &action.set_superuser_password {
-        password::keep(given.as_deref(), CONFIG.into(), &output)
+        password::keep(context, given.as_deref(), CONFIG.into(), &output)
     } else if action.web {
         let hint = "`--preflight`, `--deploy` and `--postflight` do the same from here";
         Err(Failure::new("there is no web interface yet").hint(hint))

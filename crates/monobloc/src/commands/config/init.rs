@@ -1,9 +1,7 @@
 //! `monobloc config init`: a configuration to begin with, from answers or to be filled in.
 
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal as _};
-use std::sync::mpsc;
-use std::time::Duration;
+use std::io;
 
 use camino::{Utf8Path, Utf8PathBuf};
 use config::starter::Question;
@@ -12,12 +10,10 @@ use package::durable;
 use serde_json::{Map, Value, json};
 
 use super::{CONFIG, Declared, TreeArgs};
+use crate::ask;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::{self, Output};
-
-/// How often somebody who types nothing is asked whether to stop.
-const CANCEL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Write a configuration to begin with
 ///
@@ -49,9 +45,9 @@ pub(super) fn run(
     if file.symlink_metadata().is_ok() {
         return Err(exists(file));
     }
-    let asks = context.interactive && !output.is_json() && io::stdin().is_terminal();
+    let asks = context.can_ask && !output.is_json();
     let answers =
-        if asks { ask(context, &declared, file, output)? } else { examples(&declared, file) };
+        if asks { answers(context, &declared, file, output)? } else { examples(&declared, file) };
     let text = declared.definition.starter(&answers);
     if let Some(folder) = file.parent().filter(|folder| !folder.as_str().is_empty()) {
         durable::create_folders(folder)?;
@@ -82,7 +78,7 @@ fn exists(file: &Utf8Path) -> Failure {
 }
 
 /// Asks for all that must be set; what that is follows from the answers before.
-fn ask(
+fn answers(
     context: &Context,
     declared: &Declared,
     file: &Utf8Path,
@@ -165,35 +161,9 @@ fn answer(context: &Context, question: &Question<'_>) -> Result<String, Failure>
     };
     let prompt = format!("{}: ", question.name);
     let text = if question.parameter.secret {
-        rpassword::prompt_password(prompt).map_err(failed)?
+        ask::secret(&prompt, &context.cancel)?
     } else {
-        render::config::prompt(&prompt);
-        line(context)?.map_err(failed)?
+        ask::line(&prompt, &context.cancel)?
     };
-    context.cancel.check()?;
-    Ok(text)
-}
-
-/// A line, or that there is none, unless somebody asks to stop: reading cannot be interrupted.
-fn line(context: &Context) -> Result<io::Result<String>, Failure> {
-    let (sender, receiver) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut line = String::new();
-        let read = io::stdin().read_line(&mut line);
-        let read = read.and_then(|count| match count {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            _ => Ok(line.trim_end_matches(['\n', '\r']).to_owned()),
-        });
-        // Whoever asked may be gone.
-        drop(sender.send(read));
-    });
-    loop {
-        match receiver.recv_timeout(CANCEL_INTERVAL) {
-            Ok(read) => return Ok(read),
-            Err(mpsc::RecvTimeoutError::Timeout) => context.cancel.check()?,
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                return Ok(Err(io::ErrorKind::UnexpectedEof.into()));
-            }
-        }
-    }
+    text.map_err(failed)
 }

@@ -7,9 +7,11 @@ use serde_json::json;
 use super::cluster::Opened;
 use super::way::{new_id, parse_size, target};
 use super::{ClusterArgs, LoginArgs, WayArgs, account, membership};
+use crate::ask;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
-use crate::render::{Output, ask, plural};
+use crate::render::fleet::some;
+use crate::render::{Output, plural};
 
 /// Undo an upgrade on all hosts that it changed, from what they have on disk
 ///
@@ -202,15 +204,18 @@ pub(crate) fn uninstall(
         let hosts = plural(spec.worked_on(), "host");
         let name = &opened.cluster.bundle.distribution.name;
         let state = if arguments.purge { " with all of its state" } else { "" };
+        let worked_on = spec.hosts.iter().filter(|target| target.group != Group::Witness);
+        let names: Vec<String> = worked_on.map(|target| target.host.name.clone()).collect();
+        let of_them = format!("{hosts}, {},", some(&names));
         let what = if arguments.gone {
-            format!("tell the cluster that {hosts} will never be back")
+            format!("tell the cluster that {of_them} will never be back")
         } else {
-            format!("remove {name}{state} from {hosts}")
+            format!("remove {name}{state} from {}", of_them.trim_end_matches(','))
         };
         let question = format!("{what}? write `yes`: ");
-        let is_sure = context.interactive
+        let is_sure = context.can_ask
             && !output.is_json()
-            && ask(&question).is_some_and(|answer| answer.trim() == "yes");
+            && ask::line(&question, &context.cancel)?.is_ok_and(|answer| answer.trim() == "yes");
         if !is_sure {
             return Err(Failure::usage(format!("nothing was removed from {hosts}"))
                 .hint("say `--yes` if that is what you want"));

@@ -15,8 +15,10 @@ use fleet::transport::over_ssh::OverSsh;
 use fleet::transport::remote::Shared;
 use fleet::transport::ssh::{Ask, HostKeys, NewHost, Question, Secret, Settings, Ssh};
 use jiff::Timestamp;
+use package::Cancel;
 
 use super::cluster::Opened;
+use crate::ask;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::render::{FleetProgress, Output};
@@ -270,14 +272,15 @@ impl LoginArgs {
         spec: &RunSpec,
         progress: &Arc<FleetProgress>,
     ) -> Settings {
-        let host_keys = match (self.accept_new, context.interactive) {
+        let host_keys = match (self.accept_new, context.can_ask) {
             (true, _) => HostKeys::AcceptNew,
             (false, true) => HostKeys::Ask,
             (false, false) => HostKeys::Strict,
         };
         let known = |name| context.variable(name).map(str::to_owned);
         let ask = Person {
-            is_there: context.interactive,
+            is_there: context.can_ask,
+            cancel: context.cancel.clone(),
             password: known(PASSWORD),
             sudo_password: known(SUDO_PASSWORD),
             passphrase: known(PASSPHRASE),
@@ -297,6 +300,8 @@ impl LoginArgs {
 
 impl Means {
     fn of(context: &Context, opened: &Opened, spec: &RunSpec) -> Result<Self, Failure> {
+        // Nothing begins that somebody does not want any more.
+        context.cancel.check()?;
         let mut kit = opened.kit(spec.way.push)?;
         let folders = match &spec.way.folders {
             None => None,
@@ -383,6 +388,8 @@ static TYPED: Mutex<BTreeMap<String, Secret>> = Mutex::new(BTreeMap::new());
 /// Who sits before the terminal, or spoke before.
 struct Person {
     is_there: bool,
+    /// Raised by who does not want to be asked any more.
+    cancel: Cancel,
     password: Option<String>,
     sudo_password: Option<String>,
     passphrase: Option<String>,
@@ -407,7 +414,7 @@ impl Ask for Person {
         if let Some(known) = known {
             return Some(Secret::new(known.clone()));
         }
-        if !self.is_there {
+        if !self.is_there || self.cancel.is_cancelled() {
             return None;
         }
         let mut asked = self.speaking.lock().ok()?;
@@ -420,7 +427,7 @@ impl Ask for Person {
             return Some(typed.clone());
         }
         let words = format!("{}: ", crate::render::plain(&prompt));
-        let typed = self.progress.while_asking(|| rpassword::prompt_password(words)).ok()?;
+        let typed = self.progress.while_asking(|| ask::secret(&words, &self.cancel)).ok()?.ok()?;
         let secret = Some(Secret::new(typed)).filter(|secret| !secret.reveal().is_empty())?;
         if is_same {
             TYPED.lock().ok()?.insert(prompt, secret.clone());
@@ -435,8 +442,9 @@ impl Ask for Person {
              is it the right one? write `yes` to remember it: "
         );
         let Ok(_one_at_a_time) = self.speaking.lock() else { return false };
-        let ask = || crate::render::ask(&question);
+        let answer = || ask::line(&question, &self.cancel);
         self.is_there
-            && self.progress.while_asking(ask).is_some_and(|answer| answer.trim() == "yes")
+            && !self.cancel.is_cancelled()
+            && matches!(self.progress.while_asking(answer), Ok(Ok(answer)) if answer.trim() == "yes")
     }
 }

@@ -1,7 +1,5 @@
 //! `monobloc host preflight`: whether this machine can be what it shall become.
 
-use std::io::IsTerminal as _;
-
 use camino::Utf8PathBuf;
 use host::SystemClock;
 use host::install::Install;
@@ -11,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::install::{refused, repository};
 use super::{Call, read_key};
+use crate::ask;
 use crate::failure::{Failure, Outcome};
 use crate::render::{plain, plural};
 
@@ -147,12 +146,10 @@ fn agrees(
     if arguments.yes {
         return Ok(true);
     }
-    if !(std::io::stdin().is_terminal() && call.context.interactive) {
+    if !call.context.can_ask {
         return Err(Failure::usage("nobody is there to ask").hint("`--yes` does it without asking"));
     }
-    call.output.note("do it? [y/N]");
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
+    let answer = ask::line("do it? [y/N] ", &call.context.cancel)??;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
