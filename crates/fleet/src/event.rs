@@ -36,6 +36,11 @@ pub enum What {
     },
     /// It goes on after an interruption.
     Resumed,
+    /// Somebody asked to stop, and hosts that are changing are waited for.
+    Finishing {
+        /// How many.
+        hosts: usize,
+    },
     /// A phase began.
     Phase {
         /// Its place, from 0.

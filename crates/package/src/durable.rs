@@ -25,6 +25,10 @@ pub fn create_beside(path: &Utf8Path) -> io::Result<NamedTempFile> {
 /// Makes a folder and those above it that are missing, so that they last. A folder that cannot be asked
 /// about is an error with its reason, where making it would only say that it exists.
 pub fn create_folders(folder: &Utf8Path) -> io::Result<()> {
+    // The parent of a bare name.
+    if folder == "" {
+        return Ok(());
+    }
     match fs_err::metadata(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let above = parent(folder);
@@ -195,6 +199,11 @@ fn parent(path: &Utf8Path) -> Utf8PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_folder_of_a_bare_name_is_there() {
+        create_folders(Utf8Path::new("name").parent().unwrap()).unwrap();
+    }
 
     #[test]
     fn write_replaces_the_file_and_leaves_nothing_aside() {

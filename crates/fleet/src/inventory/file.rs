@@ -148,7 +148,8 @@ impl File<'_, '_> {
     ) -> Option<Host> {
         let what = format!("`hosts[{at}]`");
         let fields = self.reader.map(node, &what)?;
-        self.reader.unknown_keys(fields, &what, &SAID, &["name", "address", "groups"]);
+        let known = [&["address", "name", "groups"][..], &SAID].concat();
+        self.reader.unknown_keys(fields, &what, &known, &[]);
         let address = self.reader.required(fields, &node.span, "address", &what)?;
         let address = self.address(address)?;
         let name = match fields.get("name") {

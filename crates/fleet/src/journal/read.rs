@@ -1,5 +1,7 @@
 //! Reading: what there was, for commands, for readers of events, and for a run that goes on.
 
+use std::collections::BTreeSet;
+
 use host::wire::Report;
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension as _, Row, params};
@@ -7,7 +9,7 @@ use rusqlite::{OptionalExtension as _, Row, params};
 use super::write::{number, role_of};
 use super::{Journal, JournalError};
 use crate::event::{Counts, Event, Evidence, What};
-use crate::run::{Group, HostState, Outcome, RunId, RunSpec, Stopped};
+use crate::run::{Group, HostState, Operation, Outcome, RunId, RunSpec, Stopped};
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -274,6 +276,22 @@ impl Journal {
             .filter(|host| host.role != role_of(Group::Witness))
             .for_each(|host| counts.add(&host.state, is_going_on));
         Ok(counts)
+    }
+
+    /// Hosts that were removed or installed from nothing in runs after this one.
+    pub fn installed_anew_since(&self, run: &RunId) -> Result<BTreeSet<String>, JournalError> {
+        let deploy = Operation::Deploy.to_string();
+        let anew = [deploy.clone(), Operation::Uninstall.to_string()];
+        let mut hosts = BTreeSet::new();
+        let later = self.runs()?.into_iter().skip_while(|known| known.id != *run).skip(1);
+        for later in later.filter(|later| anew.contains(&later.operation)) {
+            let is_anew = |row: &HostRow| {
+                let has_changed = matches!(row.state, HostState::Done | HostState::Switched);
+                has_changed && (later.operation != deploy || row.before.is_none())
+            };
+            hosts.extend(self.hosts(&later.id)?.into_iter().filter(is_anew).map(|row| row.name));
+        }
+        Ok(hosts)
     }
 
     /// How it is with a run that has no end yet.

@@ -163,7 +163,12 @@ impl Run {
                 flow.close().await;
                 return Ok(Finished { end, counts, journal: self.journal });
             }
+            let was_going_on = flow.control == Control::GoOn;
             let (joined, messages) = flow.wait(gathered.due()).await;
+            let hosts = flow.running.values().filter(|running| running.changes).count();
+            if was_going_on && flow.control == Control::Finish && hosts > 0 {
+                self.tell(What::Finishing { hosts }, &flow, &mut decided);
+            }
             for (host, message) in messages {
                 self.hear(host, message, &flow, &mut decided);
             }
@@ -204,9 +209,7 @@ impl Run {
                     self.tell(What::Told { host, step: name.to_owned() }, flow, decided);
                     decided.launches.push(todo);
                 }
-                Effect::State(host) => {
-                    let entry = self.machine.entry(host);
-                    let (state, before, live) = (entry.state.clone(), entry.before, entry.live);
+                Effect::State { host, state, before, live } => {
                     let what = What::Host { host: self.name(host), state: state.clone() };
                     decided.batch.states.push(StateRow { host, state, before, live });
                     self.tell(what, flow, decided);
@@ -370,7 +373,11 @@ impl What {
     fn is_kept(&self) -> bool {
         !matches!(
             self,
-            Self::Told { .. } | Self::Connecting { .. } | Self::Line { .. } | Self::Progress { .. }
+            Self::Told { .. }
+                | Self::Connecting { .. }
+                | Self::Line { .. }
+                | Self::Progress { .. }
+                | Self::Finishing { .. }
         )
     }
 }

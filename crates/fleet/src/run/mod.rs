@@ -243,8 +243,11 @@ impl RunSpec {
             let generation = planned.get(&host).copied().flatten()?;
             Some(Back { generation, expected: None })
         };
+        let anew = journal.installed_anew_since(run)?;
         for (row, target) in journal.hosts(run)?.into_iter().zip(before.hosts) {
             let back = match row.state {
+                // The numbers of its generations mean something else by now.
+                _ if anew.contains(&row.name) => None,
                 HostState::Done | HostState::Switched => {
                     row.before.map(|generation| Back { generation, expected: row.live })
                 }

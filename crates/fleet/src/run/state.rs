@@ -187,6 +187,15 @@ impl HostState {
     }
 }
 
+/// What to do about something where all hosts are driven from, if that is not what the host itself would do.
+fn from_here(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "not_installed" => "install it there: `monobloc deploy`",
+        "wrong_role" => "correct the roles of the host in the inventory",
+        _ => return None,
+    })
+}
+
 impl Trouble {
     /// What a host said.
     pub(crate) fn said(during: &str, failed: &Failed) -> Self {
@@ -198,7 +207,7 @@ impl Trouble {
                 failed.kind.clone()
             },
             causes: failed.causes.clone(),
-            remedy: failed.remedy.clone(),
+            remedy: from_here(&failed.kind).map(str::to_owned).or_else(|| failed.remedy.clone()),
             findings: failed.findings.clone(),
             log: failed.log.clone(),
         }

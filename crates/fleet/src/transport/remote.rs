@@ -1,7 +1,7 @@
 //! A host on which commands can be run becomes one that does steps: the program is put there, the bundle
 //! if it must be, and orders are handed to the program.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt::Write as _;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -82,6 +82,11 @@ impl Shared {
     fn can_fetch(&self, host: &str) -> bool {
         let is_served = self.kit.bundle.as_ref().is_none_or(|supply| supply.url.is_some());
         is_served && !self.without_fetching().contains(host)
+    }
+
+    /// Hosts that could not fetch the bundle, and are sent it.
+    pub fn sent(&self) -> BTreeSet<String> {
+        self.without_fetching().iter().cloned().collect()
     }
 
     fn cannot_fetch(&self, host: &str) {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use fleet::event::What;
-use fleet::run::{Group, HostState, RunSpec, Work};
+use fleet::run::{Group, HostState, Operation, RunSpec, Work};
 
 use super::{bytes, plural};
 
@@ -45,6 +45,8 @@ pub(super) struct Crowd {
     through: usize,
     /// Bytes that moved in the phase, and that are to move as far as hosts said.
     moved: (u64, u64),
+    /// What becomes of them.
+    moves: &'static str,
 }
 
 /// What is done in a phase.
@@ -77,7 +79,8 @@ struct Tally {
 
 impl Crowd {
     pub(super) fn new(spec: &RunSpec) -> Self {
-        let mut crowd = Self::default();
+        let moves = if spec.operation == Operation::Audit { "read" } else { "moved" };
+        let mut crowd = Self { moves, ..Self::default() };
         for phase in &spec.phases {
             crowd.phases.push(match phase.work {
                 _ if phase.always => Kind::CleanUp,
@@ -134,8 +137,10 @@ impl Crowd {
             }
             What::Progress { host, done_bytes, total_bytes } => {
                 let Some(at) = self.by_name.get(host) else { return false };
-                let moved = (*done_bytes, *total_bytes);
-                let before = std::mem::replace(&mut self.hosts[*at].moved, moved);
+                let before = self.hosts[*at].moved;
+                // What is sent is unpacked then, and counted from the beginning again.
+                let moved = ((*done_bytes).max(before.0), (*total_bytes).max(before.1));
+                self.hosts[*at].moved = moved;
                 self.moved.0 = self.moved.0 - before.0 + moved.0;
                 self.moved.1 = self.moved.1 - before.1 + moved.1;
             }
@@ -177,7 +182,7 @@ impl Crowd {
         }
         if self.moved.1 > 0 {
             let (done, all) = (bytes(self.moved.0), bytes(self.moved.1));
-            let _ = writeln!(lines, "  {:14} {done} of {all}", "moved");
+            let _ = writeln!(lines, "  {:14} {done} of {all}", self.moves);
         }
         lines.truncate(lines.trim_end().len());
         lines

@@ -133,10 +133,11 @@ impl FleetProgress {
             return;
         }
         let is_news = self.seen().crowd.event(&event.what);
+        // Whoever is told something sees it counted, too.
+        self.draw();
         if is_news {
             self.tell(&event.what);
         }
-        self.draw();
     }
 
     fn tell(&self, what: &What) {
@@ -146,6 +147,10 @@ impl FleetProgress {
             }
             What::Resumed => self.say("going on after an interruption"),
             What::Continued => self.say("going on"),
+            What::Finishing { hosts } => self.warn(&format!(
+                "stopping when {} ended what is at hand; Ctrl-C once more ends at once",
+                if *hosts == 1 { "1 host has".to_owned() } else { format!("{hosts} hosts have") },
+            )),
             What::Phase { name, hosts, .. } => {
                 self.enter(name, *hosts);
                 self.say(&format!("{name}: {}", plural(*hosts, "host")));

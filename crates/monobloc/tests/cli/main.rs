@@ -24,6 +24,7 @@ mod publisher;
 mod serve;
 mod shell;
 mod signing;
+mod simulate;
 mod step;
 mod streams;
 mod test_env;

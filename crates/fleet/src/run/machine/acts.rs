@@ -219,7 +219,7 @@ impl Machine {
         let on = on.map(|on| format!(" on {on}")).unwrap_or_default();
         why.causes.insert(0, format!("`{action}` was not done{on}"));
         self.happens(host, Happening::Barred(why));
-        out.push(Effect::State(host));
+        out.push(self.state_of(host));
         self.consider(host, Doing::Switch, out);
     }
 }

@@ -83,8 +83,8 @@ pub enum Stopped {
 pub(in crate::run) enum Effect {
     /// Have a host do something.
     Do(Todo),
-    /// A host came to a state in which it stays for a while.
-    State(usize),
+    /// A host came to a state, which is told as it is now: what follows may bring it to the next one.
+    State { host: usize, state: HostState, before: Option<u64>, live: Option<u64> },
     /// Tell whoever watches.
     Tell(What),
 }
@@ -268,10 +268,6 @@ impl Machine {
         &self.spec
     }
 
-    pub(in crate::run) fn entry(&self, host: usize) -> &Entry {
-        &self.hosts[host]
-    }
-
     pub(in crate::run) fn stopped(&self) -> Option<&Stopped> {
         self.stopped.as_ref()
     }
@@ -336,6 +332,12 @@ impl Machine {
         self.settle(out);
     }
 
+    /// Tells where a host is.
+    fn state_of(&self, host: usize) -> Effect {
+        let Entry { state, before, live, .. } = &self.hosts[host];
+        Effect::State { host, state: state.clone(), before: *before, live: *live }
+    }
+
     /// Tells of a failure that is no host's.
     fn tell_aside(&self, host: usize, during: &str, outcome: &Outcome, out: &mut Effects) {
         if let Outcome::Faulted { fault, .. } = outcome {
@@ -361,7 +363,7 @@ impl Machine {
             let cause = why.causes.join(": ");
             out.push(Effect::Tell(What::Aside { host, during: during.to_owned(), cause }));
         }
-        out.push(Effect::State(host));
+        out.push(self.state_of(host));
         self.consider(host, doing, out);
     }
 
@@ -519,7 +521,7 @@ impl Machine {
                 let is_witness = self.spec.hosts[host].group == Group::Witness;
                 if !is_witness && self.hosts[host].state.can_go_on() {
                     self.happens(host, Happening::Over);
-                    out.push(Effect::State(host));
+                    out.push(self.state_of(host));
                 }
             }
         }

@@ -77,7 +77,7 @@ impl Machine {
             // All that could be done was done to the others.
             self.happens(host, Happening::Told(Told::Switch));
             self.happens(host, Happening::Did { changed: true });
-            out.push(Effect::State(host));
+            out.push(self.state_of(host));
         }
         self.queue = there.into_iter().map(|host| (host, Doing::Switch)).collect();
         self.set_part(Part::Switch);
@@ -251,7 +251,7 @@ impl Machine {
             for host in self.wave().hosts.clone() {
                 if self.hosts[host].state == HostState::Switched {
                     self.happens(host, Happening::Confirmed);
-                    out.push(Effect::State(host));
+                    out.push(self.state_of(host));
                 }
             }
         }

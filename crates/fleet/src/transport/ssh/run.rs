@@ -315,6 +315,9 @@ pub(super) struct Talk {
     is_over: bool,
 }
 
+/// How sudo begins to say that it allows other commands only.
+const REFUSED: &str = "is not allowed to execute";
+
 /// What is said before the command begins.
 #[derive(Debug, Default)]
 struct Before {
@@ -494,7 +497,6 @@ impl Talk {
         let said = [&self.err.said[..], &self.out.said[..]].concat();
         let mut said = String::from_utf8_lossy(&said).into_owned();
         // What follows is the whole command.
-        const REFUSED: &str = "is not allowed to execute";
         if let Some(at) = said.find(REFUSED) {
             said.truncate(at + REFUSED.len());
             said.push_str(" our commands as root");

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use fleet::across::Account;
+use fleet::event::Counts;
 use fleet::journal::{Cause, HostRow, Journal, Stop, Supplied};
-use fleet::run::{End, Finished, RunId};
+use fleet::run::{End, Finished, RunId, Stopped};
 use host::wire::{Done, Report};
 use serde_json::{Value, json};
 
@@ -60,17 +61,50 @@ pub(super) fn tell(
             End::Paused => format!("{operation} is paused: {counted}"),
             End::Interrupted => format!("{operation} was interrupted: {counted}"),
         })?;
-        output.hint(match end {
-            End::Paused | End::Interrupted => Some("`monobloc resume` goes on"),
-            End::Stopped(_) | End::Done if !failures.is_empty() => Some(
-                "`monobloc logs HOST` shows all that a host said; what is mended can be run again",
-            ),
-            End::Stopped(_) | End::Done => None,
-        });
+        for hint in hints(end, counts, operation, !failures.is_empty()) {
+            output.hint(Some(&hint));
+        }
     }
     let is_apart = together.is_some_and(|together| together.has_errors());
-    let is_well = *end == End::Done && failures.is_empty() && !is_apart;
+    // Only who asked for it has it paused.
+    let is_well = matches!(end, End::Done | End::Paused) && failures.is_empty() && !is_apart;
     Ok(if is_well { Outcome::Done } else { Outcome::Failed })
+}
+
+/// What can be done now.
+fn hints(end: &End, counts: &Counts, operation: &str, has_failures: bool) -> Vec<String> {
+    let mut hints = Vec::new();
+    match end {
+        End::Paused | End::Interrupted => hints.push("`monobloc resume` goes on".to_owned()),
+        End::Stopped(why) => {
+            if matches!(why, Stopped::Budget { .. }) {
+                hints.push("`--max-failures` says how many hosts may fail".to_owned());
+            }
+            if counts.done > 0 && ["deploy", "upgrade"].contains(&operation) {
+                hints.push(format!(
+                    "{} changed: `monobloc {operation}` goes on with the others, `monobloc rollback` takes them back",
+                    plural(counts.done, "host")
+                ));
+            }
+        }
+        // A deployment does not touch what is there.
+        End::Done if operation == "deploy" && counts.skipped > 0 => hints.push(format!(
+            "{} something else: `monobloc upgrade` brings them what was configured",
+            if counts.skipped == 1 {
+                "1 host has".to_owned()
+            } else {
+                format!("{} hosts have", counts.skipped)
+            }
+        )),
+        End::Done => {}
+    }
+    if has_failures && matches!(end, End::Stopped(_) | End::Done) {
+        hints.push(
+            "`monobloc logs HOST` shows all that a host said; what is mended can be run again"
+                .to_owned(),
+        );
+    }
+    hints
 }
 
 /// What masters found that stopped a run.

@@ -1,11 +1,11 @@
 //! Which cluster, which hosts of it, and how they are reached.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use camino::{Utf8Path, Utf8PathBuf};
 use config::bundle::{Cluster, Controller, Genconf};
 use fleet::inventory::file::{self, InventoryError};
-use fleet::inventory::{Inventory, Lists, SelectError, Selection};
+use fleet::inventory::{Host, Inventory, Lists, SelectError, Selection};
 use fleet::transport::kit::{Kit, Program, Supply};
 use package::Sha256;
 use package::bundle::Bundle;
@@ -116,7 +116,9 @@ impl ClusterArgs {
             ))
             .hint("make a bundle of it: `monobloc configure`"));
         }
-        self.with_hosts(opened)
+        let opened = self.with_hosts(opened)?;
+        check_roles(&opened)?;
+        Ok(opened)
     }
 
     /// The same of what was configured last, whatever became of the file since.
@@ -140,8 +142,48 @@ impl ClusterArgs {
             }
             _ => Failure::usage(error.to_string()),
         })?;
+        check_keys(&chosen)?;
         Ok(Opened { inventory, chosen, is_all: selection.is_all(), ..opened })
     }
+}
+
+/// The bundle has something for every role that hosts shall have.
+fn check_roles(opened: &Opened) -> Result<(), Failure> {
+    let of_systems = opened.cluster.bundle.packages.values();
+    let known: BTreeSet<&RoleName> = of_systems.flat_map(BTreeMap::keys).collect();
+    let roles = |host: &Host| host.roles.iter().find(|role| !known.contains(role)).cloned();
+    let Some((host, role)) =
+        opened.chosen.hosts.iter().find_map(|host| Some((&host.name, roles(host)?)))
+    else {
+        return Ok(());
+    };
+    let known: Vec<&str> = known.into_iter().map(RoleName::as_str).collect();
+    let near = package::diagnostic::nearest(role.as_str(), known.iter().copied());
+    Err(Failure::usage(format!(
+        "host `{host}` has the role `{role}`, which what was configured does not have"
+    ))
+    .hint(match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("it has: {}", known.join(", ")),
+    }))
+}
+
+/// The keys to log in with that an inventory names are there.
+fn check_keys(inventory: &Inventory) -> Result<(), Failure> {
+    let mut seen = BTreeSet::new();
+    for host in &inventory.hosts {
+        let Some(key) = host.key.as_ref().filter(|key| !key.as_str().starts_with('~')) else {
+            continue;
+        };
+        if seen.insert(key) && !key.is_file() {
+            return Err(Failure::usage(format!(
+                "there is no file `{key}`, the key to log in at `{}` with",
+                host.name
+            ))
+            .hint("put the private key there, or correct the inventory"));
+        }
+    }
+    Ok(())
 }
 
 /// The hosts that a file names.

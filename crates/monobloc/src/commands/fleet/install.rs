@@ -7,7 +7,7 @@ use host::wire::Wanted;
 use package::id::RoleName;
 
 use super::cluster::Opened;
-use super::way::{new_id, parse_size, target};
+use super::way::{new_id, parse_batch, parse_size, target};
 use super::{ClusterArgs, WayArgs, account, membership};
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
@@ -72,7 +72,7 @@ pub(crate) struct WaveArgs {
     canaries: Option<Size>,
 
     /// How many agents go at once after that
-    #[arg(long, value_name = "COUNT|PERCENT%", value_parser = parse_size)]
+    #[arg(long, value_name = "COUNT|PERCENT%", value_parser = parse_batch)]
     batch: Option<Size>,
 
     /// How many hosts may fail or be out of reach before it stops by itself

@@ -38,6 +38,9 @@ pub(crate) struct ResumeArgs {
     login: LoginArgs,
 }
 
+/// What changes nothing.
+const LOOKS: [&str; 5] = ["audit", "plan", "postflight", "preflight", "status"];
+
 /// Show all that a host said in a run
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -51,7 +54,7 @@ pub(crate) struct LogsArgs {
     #[command(flatten)]
     place: ConfigArgs,
 
-    /// The run [default: the last one that the host was in]
+    /// The run [default: the last one that changed the host, or else looked at it]
     #[arg(long, value_parser = parse_run)]
     run: Option<RunId>,
 }
@@ -123,9 +126,14 @@ pub(crate) fn logs(arguments: &LogsArgs, output: &Output) -> Result<Outcome, Fai
     let opened = arguments.place.configured()?;
     let journal = read(&opened)?;
     let runs = journal.runs()?;
-    let wanted =
-        runs.iter().rev().filter(|run| arguments.run.as_ref().is_none_or(|id| *id == run.id));
-    for run in wanted {
+    let is_wanted = |run: &&RunRow| arguments.run.as_ref().is_none_or(|id| *id == run.id);
+    // What changed hosts says more than who only looked.
+    let (looks, changes): (Vec<&RunRow>, Vec<&RunRow>) = runs
+        .iter()
+        .rev()
+        .filter(is_wanted)
+        .partition(|run| LOOKS.contains(&run.operation.as_str()));
+    for run in changes.into_iter().chain(looks) {
         let Some(host) = find(&journal, &run.id, &arguments.host)? else { continue };
         let lines = journal.lines(&run.id, host.host)?;
         let steps = journal.steps(&run.id, Some(host.host))?;
@@ -233,7 +241,15 @@ pub(super) fn list(opened: &Opened, output: &Output) -> Result<Outcome, Failure>
         let took = ended.map(|ended| ended.duration_since(*begun).as_secs_f64());
         let took = took.map_or_else(String::new, |took| format!(" in {took:.0} s"));
         let hosts = plural(*hosts, "host");
-        output.line(&format!("{id}  {operation:10} {hosts:12} {outcome}{took}, by {who}"))?;
+        // What ended is told with what became of hosts, unless that is the same.
+        let counts = journal.counts(run)?;
+        let counts = if counts.done + counts.unchanged == run.hosts {
+            String::new()
+        } else {
+            format!(" ({})", counted(&counts))
+        };
+        output
+            .line(&format!("{id}  {operation:10} {hosts:12} {outcome}{counts}{took}, by {who}"))?;
     }
     Ok(Outcome::Done)
 }

@@ -153,7 +153,8 @@ pub(crate) fn run(
         output.line(&format!("it would take {}; {killed} killed", seconds(simulated.took)))?;
         output.note(&format!("simulated in {}", seconds(began.elapsed())));
     }
-    Ok(if simulated.end == End::Done { Outcome::Done } else { Outcome::Failed })
+    let is_well = simulated.end == End::Done && failures.is_empty();
+    Ok(if is_well { Outcome::Done } else { Outcome::Failed })
 }
 
 /// The hosts that are meant.
@@ -183,6 +184,9 @@ fn made_up(masters: usize, agents: usize) -> Result<Inventory, Failure> {
             labels: std::collections::BTreeMap::new(),
         })
     };
+    if masters + agents == 0 {
+        return Err(Failure::usage("there are no hosts").hint("say `--masters` and `--agents`"));
+    }
     let masters = (1..=masters).map(|number| host(format!("m{number}"), "master"));
     let agents = (1..=agents).map(|number| host(format!("a{number}"), "slave"));
     let hosts = masters.chain(agents).collect::<Result<_, package::id::ParseIdError>>();

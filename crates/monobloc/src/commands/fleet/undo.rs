@@ -1,17 +1,23 @@
 //! `monobloc rollback`, `monobloc uninstall`: back to what was before.
 
+use std::collections::BTreeSet;
+
 use fleet::journal::Journal;
-use fleet::run::{Group, Operation, RunId, RunSpec, Size, Waves};
+use fleet::run::{Group, Operation, RunId, RunSpec, Size, Task, Waves};
+use host::wire::Request;
 use serde_json::json;
 
 use super::cluster::Opened;
-use super::way::{new_id, parse_size, target};
-use super::{ClusterArgs, LoginArgs, WayArgs, account, membership};
+use super::way::{new_id, parse_batch, parse_size, target};
+use super::{ClusterArgs, LoginArgs, WayArgs, account, look, membership};
 use crate::ask;
 use crate::context::Context;
 use crate::failure::{Failure, Outcome};
 use crate::render::fleet::some;
 use crate::render::{Output, plural};
+
+/// How long a host may take to show that it is not gone.
+const GONE_CONNECT_SECONDS: u64 = 5;
 
 /// Undo an upgrade on all hosts that it changed, from what they have on disk
 ///
@@ -30,7 +36,7 @@ pub(crate) struct RollbackArgs {
     cluster: ClusterArgs,
 
     /// How many agents go back at once
-    #[arg(long, value_name = "COUNT|PERCENT%", value_parser = parse_size, default_value = "25%")]
+    #[arg(long, value_name = "COUNT|PERCENT%", value_parser = parse_batch, default_value = "25%")]
     batch: Size,
 
     /// How many hosts may fail or be out of reach before it stops by itself
@@ -84,6 +90,13 @@ pub(crate) fn rollback(
         Some(run) => (run.clone(), undoing(run)?),
         None => last_that_changed(&journal, undoing)?,
     };
+    let anew = journal.installed_anew_since(&run)?;
+    let in_it: BTreeSet<String> = journal
+        .hosts(&run)?
+        .into_iter()
+        .map(|row| row.name)
+        .filter(|name| anew.contains(name))
+        .collect();
     drop(journal);
     // Hosts are where they were when they changed.
     let (way, mut spec) = (spec.way.clone(), arguments.way.lead(context, &opened, spec)?);
@@ -96,6 +109,13 @@ pub(crate) fn rollback(
     spec.way.known_hosts = spec.way.known_hosts.or(way.known_hosts);
     if !output.is_json() {
         output.note(&format!("undoing run {run}"));
+        if !in_it.is_empty() {
+            let hosts = some(&in_it.into_iter().collect::<Vec<_>>());
+            output.warning(&format!(
+                "{hosts}: removed or installed anew since, and left as it is; \
+                 to have the same on all hosts, configure that version and upgrade"
+            ));
+        }
     }
     spec.budget = arguments.max_failures;
     // Hosts may have other addresses by now; and not all of them may be meant.
@@ -131,10 +151,24 @@ fn last_that_changed(
     journal: &Journal,
     undoing: impl Fn(&RunId) -> Result<RunSpec, Failure>,
 ) -> Result<(RunId, RunSpec), Failure> {
+    let removing = Operation::Uninstall.to_string();
     let changing = [Operation::Deploy, Operation::Upgrade].map(|operation| operation.to_string());
     let mut last = None;
     let runs = journal.runs()?.into_iter().rev();
-    for run in runs.filter(|run| changing.contains(&run.operation)) {
+    for run in runs.filter(|run| changing.contains(&run.operation) || run.operation == removing) {
+        if run.operation == removing && last.is_none() {
+            let failure = Failure::usage(format!(
+                "the last run, {}, uninstalled hosts: that cannot be undone",
+                run.id
+            ));
+            return Err(failure.hint(
+                "`monobloc deploy` installs them again; `monobloc status --runs` lists all runs, \
+                 and `monobloc rollback RUN` undoes another one",
+            ));
+        }
+        if run.operation == removing {
+            continue;
+        }
         let spec = undoing(&run.id)?;
         match (spec.worked_on() > 0, last) {
             (true, None) => return Ok((run.id, spec)),
@@ -173,6 +207,27 @@ impl UninstallArgs {
         Ok(spec.uninstalling(self.purge))
     }
 
+    /// Who answers is not gone: nobody would stop what runs there.
+    fn check_gone(
+        &self,
+        context: &Context,
+        opened: &Opened,
+        spec: &RunSpec,
+    ) -> Result<(), Failure> {
+        let leaving = spec.hosts.iter().filter(|target| target.group != Group::Witness);
+        let look = spec.looking_at(new_id()?, leaving.cloned().collect());
+        let mut look = look.asking(Task::Request(Request::Status));
+        (look.limits.connect, look.limits.tries) = (GONE_CONNECT_SECONDS, 1);
+        let finished = self.way.login.look_quietly(context, opened, look.clone())?;
+        let answering: Vec<String> =
+            look::statuses(&finished.journal, &look)?.into_keys().collect();
+        if answering.is_empty() {
+            return Ok(());
+        }
+        Err(Failure::usage(format!("not gone, for it answers: {}", some(&answering)))
+            .hint("uninstall it without `--gone`, or switch the machine off first"))
+    }
+
     pub(super) fn is_gone(&self) -> bool {
         self.gone
     }
@@ -199,6 +254,9 @@ pub(crate) fn uninstall(
             )?;
         }
         return Ok(Outcome::Done);
+    }
+    if arguments.gone {
+        arguments.check_gone(context, &opened, &spec)?;
     }
     if !arguments.yes {
         let hosts = plural(spec.worked_on(), "host");

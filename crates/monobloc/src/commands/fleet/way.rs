@@ -21,6 +21,7 @@ use super::cluster::Opened;
 use crate::ask;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::render::fleet::some;
 use crate::render::{FleetProgress, Output};
 
 /// The password to log in with, for who cannot be asked.
@@ -151,7 +152,7 @@ impl LoginArgs {
 
     /// Where the keys of hosts are, if somebody says it.
     pub(super) fn known_hosts(&self, context: &Context) -> Result<Option<Utf8PathBuf>, Failure> {
-        Ok(self.known_hosts.as_ref().map(|path| context.absolute(path)).transpose()?)
+        self.known_hosts.as_ref().map(|path| context.absolute(path)).transpose()
     }
 
     /// How long hosts may take.
@@ -241,7 +242,17 @@ impl LoginArgs {
     ) -> Result<Finished, Failure> {
         let progress = FleetProgress::new(context, output, run.spec(), self.verbose);
         progress.catch_up(&run.past()?);
-        self.carry_out(context, means, run, progress)
+        let shared = Arc::clone(&means.shared);
+        let finished = self.carry_out(context, means, run, progress)?;
+        let sent: Vec<String> = shared.sent().into_iter().collect();
+        if !sent.is_empty() && !output.is_json() {
+            let url = shared.kit.bundle.as_ref().and_then(|supply| supply.url.as_deref());
+            let (hosts, url) = (some(&sent), url.unwrap_or("the bundle"));
+            output.warning(&format!(
+                "{hosts}: do not reach `{url}`, and are sent the bundle from here"
+            ));
+        }
+        Ok(finished)
     }
 
     fn carry_out(
@@ -321,7 +332,7 @@ impl Means {
 /// Who is at work.
 fn who(context: &Context) -> &str {
     let who = context.variable("SUDO_USER").or_else(|| context.variable("USER"));
-    who.unwrap_or("unknown")
+    who.unwrap_or(if rustix::process::geteuid().is_root() { "root" } else { "unknown" })
 }
 
 /// What to do about a run that was not ended.
@@ -360,6 +371,14 @@ pub(super) fn target(host: &fleet::inventory::Host, wanted: Option<usize>) -> Ta
 /// Whether a host is part of the quorum.
 pub(super) fn is_master(host: &fleet::inventory::Host) -> bool {
     host.roles.iter().any(|role| role.as_str() == "master")
+}
+
+/// A number of hosts, or a part of them.
+pub(super) fn parse_batch(text: &str) -> Result<Size, String> {
+    match parse_size(text)? {
+        Size::Count(0) | Size::Percent(0) => Err("expected at least one host".to_owned()),
+        size => Ok(size),
+    }
 }
 
 /// A number of hosts, or a part of them.

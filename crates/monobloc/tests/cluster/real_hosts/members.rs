@@ -183,6 +183,10 @@ fn a_master_that_leaves_is_forgotten_by_the_others_and_may_come_back() {
     let kept = member(site.host("m3"), "get --print-value-only kept").unwrap();
     assert_eq!(kept, "yes\n");
 
+    // Who answers is not gone.
+    let output = site.fleet(&["uninstall", "--hosts", "m3", "--gone", "--yes"]).output().unwrap();
+    assert!(all(&output).contains("not gone, for it answers: m3"), "{}", all(&output));
+    assert_members(&site, &THREE);
     // Of a host that only does not answer nobody is told anything; of one that is gone for good, they are.
     site.host("m3").kill().unwrap();
     let output = site.fleet(&["uninstall", "--hosts", "m3", "--yes"]).output().unwrap();
