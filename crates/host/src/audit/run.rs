@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use ::package::digest::Hasher;
 use ::package::lock::Lock;
 use ::package::{Cancelled, PackageId, Sha256, causes};
+use camino::Utf8Path;
 use rayon::iter::{IntoParallelRefIterator as _, ParallelIterator as _};
 
 use super::machine::{Comparison, brought};
@@ -34,6 +35,8 @@ const PIECE_BYTES: usize = 256 << 10;
 /// Progress is told each time that so much more was read.
 const TELL_BYTES: u64 = 16 << 20;
 
+/// The bits of a folder that let others than its owner write to it.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// The largest receipt that is read.
 const RECEIPT_MAX_BYTES: u64 = 64 << 20;
 /// What to do about a receipt that nobody can read.
@@ -163,6 +166,7 @@ impl Host {
                 live.number
             ));
         }
+        self.compare_folders(owner, &mut differences);
         self.compare_names(&mut differences)?;
         self.compare_roles(&live, &mut differences);
         let mut derived = None;
@@ -338,20 +342,22 @@ impl Host {
         let found = tree::compare(&folder, &wanted);
         differences.extend(found.differences);
         let seen = folder.seen()?;
-        if seen.mode & 0o5777 != 0o755 {
-            let (at, fix) = (place.to_string(), Fix::Mode { path: place.clone(), mode: 0o755 });
-            let (should, is) = ("mode 0755".to_owned(), format!("mode {:04o}", seen.mode));
-            differences.push(Difference { at, should, is, package: None, fix });
-        }
-        if let Some(uid) = owner.filter(|uid| *uid != seen.uid) {
-            let (at, fix) = (place.to_string(), Fix::Owner { path: place.clone(), uid });
-            let (should, is) = (tree::owned(uid), tree::owned(seen.uid));
-            differences.push(Difference { at, should, is, package: None, fix });
-        }
+        let right = if seen.mode & 0o5777 == 0o755 { seen.mode } else { 0o755 };
+        compare_folder(&place, [seen.mode, right], (seen.uid, owner), differences);
         let tasks = found.tasks.into_iter().map(|task| (0, task.path.to_string(), task)).collect();
         let (changed, _) = hash(&folder, tasks, job)?;
         differences.extend(changed.into_iter().map(|(_, difference)| difference));
         Ok(found.entries)
+    }
+
+    /// Whoever can write to the folders that all of it lies in can replace what was compared.
+    fn compare_folders(&self, owner: Option<u32>, differences: &mut Vec<Difference>) {
+        for place in [&*self.paths.root, self.store.folder(), &self.paths.generations()] {
+            // What is not there is told by what should be in it.
+            let Ok(seen) = Folder::open(place).and_then(|folder| folder.seen()) else { continue };
+            let right = seen.mode & !WRITABLE_BY_OTHERS;
+            compare_folder(place, [seen.mode, right], (seen.uid, owner), differences);
+        }
     }
 
     fn compare_roles(&self, live: &Generation, differences: &mut Vec<Difference>) {
@@ -443,6 +449,27 @@ struct Packages {
 
 /// A file to read: whose it is, its path below the folder, and what to say if it is another.
 type Reading = (usize, String, Task);
+
+/// A folder has the mode and, as far as anybody can tell, the owner that it should have.
+fn compare_folder(
+    place: &Utf8Path,
+    [mode, right]: [u32; 2],
+    (uid, owner): (u32, Option<u32>),
+    differences: &mut Vec<Difference>,
+) {
+    let mut differs = |should, is, fix| {
+        let at = place.to_string();
+        differences.push(Difference { at, should, is, package: None, fix });
+    };
+    if mode != right {
+        let fix = Fix::Mode { path: place.to_owned(), mode: right };
+        differs(format!("mode {right:04o}"), format!("mode {mode:04o}"), fix);
+    }
+    if let Some(owner) = owner.filter(|owner| *owner != uid) {
+        let fix = Fix::Owner { path: place.to_owned(), uid: owner };
+        differs(tree::owned(owner), tree::owned(uid), fix);
+    }
+}
 
 /// Reads files and returns those that are not what they should be, with the number of bytes read. The
 /// large ones come first, so that no processor is left with one at the end.

@@ -205,6 +205,22 @@ fn one_byte_of_a_package_is_found_and_the_package_unpacked_again() {
 }
 
 #[test]
+fn folders_that_others_can_write_to_are_found_and_closed() {
+    let site = Site::new();
+    for folder in ["root", "root/packages", "root/generations"] {
+        site.chmod(folder, 0o777);
+    }
+    assert_snapshot!(site.found(), @"
+    TOP/root: should be mode 0755, is mode 0777
+    TOP/root/generations: should be mode 0755, is mode 0777
+    TOP/root/packages: should be mode 0755, is mode 0777
+    ");
+    let repaired = site.repair_from(&Source::default());
+    assert_eq!(repaired.cannot, []);
+    assert!(repaired.report.is_clean(), "{:?}", repaired.report);
+}
+
+#[test]
 fn modes_links_and_what_was_added_are_put_right_without_a_repository() {
     let site = Site::new();
     site.chmod("root/packages/app--1/etc/app.conf", 0o666);
