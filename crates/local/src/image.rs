@@ -26,7 +26,7 @@ const BUILD_MAX: Duration = Duration::from_mins(30);
 /// The longest that `apt-get update` may take.
 const UPDATE_MAX: Duration = Duration::from_mins(5);
 
-const PACKAGES: &str = "systemd,systemd-sysv,dbus,libpam-systemd,openssh-server,sudo,iproute2,\
+const PACKAGES: &str = "systemd,systemd-sysv,dbus,libpam-systemd,openssh-server,iproute2,\
      iputils-ping,procps,ca-certificates,curl,tar,gzip,xz-utils,zstd,less";
 const CUSTOMIZE: &str = include_str!("customize.sh");
 /// Where Ubuntu's key is in the package `ubuntu-keyring`.
@@ -127,7 +127,7 @@ pub struct Image {
 impl Image {
     /// The image of a suite, built if it is not there yet. Of several processes one builds it.
     pub fn ensure(machine: &Machine, suite: Suite, job: &Job<'_>) -> Result<Self, LocalError> {
-        let digest = Sha256::of(format!("{PACKAGES}\n{CUSTOMIZE}").as_bytes()).to_string();
+        let digest = Sha256::of(format!("{}\n{CUSTOMIZE}", packages(suite)).as_bytes()).to_string();
         let folder = machine.images().join(format!("{suite}-{}", &digest[..12]));
         let image = Self { suite, root: folder.join("root") };
         if folder.exists() {
@@ -157,6 +157,12 @@ impl Image {
     }
 }
 
+/// What is installed in the image of a suite, with the `sudo` that its hosts have.
+fn packages(suite: Suite) -> String {
+    let sudo = if suite == Suite::Resolute { "sudo-rs" } else { "sudo" };
+    format!("{PACKAGES},{sudo}")
+}
+
 /// Builds an image aside; `folder` appears when it is complete.
 fn build(
     machine: &Machine,
@@ -169,7 +175,7 @@ fn build(
     durable::create_folders(staging.path())?;
     let script = staging.path().join("customize.sh");
     fs_err::write(&script, CUSTOMIZE)?;
-    let mut command = mmdebstrap("minbase", PACKAGES);
+    let mut command = mmdebstrap("minbase", &packages(suite));
     command.arg(format!("--components={}", suite.family().components()));
     for option in [
         "--aptopt=Acquire::Languages \"none\"",

@@ -290,8 +290,8 @@ pub(super) struct Held<'a> {
 impl<'a> Held<'a> {
     pub(super) fn at(host: &'a Host, program: &str, word: &str) -> Self {
         let script = format!(
-            "#!/bin/sh\ncase $* in *'{word}'*)\n    touch /run/held\n    \
-             until [ -e /run/go ]; do sleep 0.1; done ;;\nesac\nexec {program}.real \"$@\"\n"
+            "#!/bin/sh\ncase $* in *'{word}'*)\n    touch /tmp/held\n    \
+             until [ -e /tmp/go ]; do sleep 0.1; done ;;\nesac\nexec {program}.real \"$@\"\n"
         );
         let held = Self { host, program: path(host, program) };
         fs_err::rename(&held.program, held.real()).unwrap();
@@ -304,12 +304,12 @@ impl<'a> Held<'a> {
     }
 
     pub(super) fn wait(&self) {
-        let is_there = || self.host.exec(&["test", "-e", "/run/held"]).unwrap().status.success();
+        let is_there = || self.host.exec(&["test", "-e", "/tmp/held"]).unwrap().status.success();
         eventually("it is held", is_there);
     }
 
     fn go(&self) {
-        self.host.run(&["touch", "/run/go"]).unwrap();
+        self.host.run(&["touch", "/tmp/go"]).unwrap();
     }
 }
 

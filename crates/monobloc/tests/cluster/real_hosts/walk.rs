@@ -2,11 +2,13 @@
 //!
 //! Two releases go it each time, and all that there are in `./check --matrix`, which makes a table of it.
 
+use std::fmt::Write as _;
+
 use camino::{Utf8Path, Utf8PathBuf};
 use local::{Host, Options, Suite};
 use serde_json::{Value, json};
 
-use crate::site::{self, Run, Site};
+use crate::site::{self, Run, Site, all};
 use crate::snapshot::{self, Snapshot};
 use crate::state::monobloc;
 
@@ -49,8 +51,8 @@ mod matrix {
 }
 
 /// What a release must do.
-const STEPS: [&str; 6] =
-    ["install", "upgrade", "automatic rollback", "rollback", "uninstall", "nothing left"];
+const STEPS: [&str; 7] =
+    ["install", "upgrade", "automatic rollback", "rollback", "uninstall", "nothing left", "sudo"];
 
 /// How far a release came, as `cargo xtask matrix` reads it.
 struct Progress {
@@ -147,6 +149,30 @@ fn whole_way(release: Suite, name: &str, record: Option<Utf8PathBuf>) {
         assert!(left.is_empty(), "{}: {}", host.name(), left.join("\n"));
     }
     progress.passed("nothing left");
+
+    // Last, for sudo leaves something of its own.
+    assert_root_by_sudo(&site);
+    progress.passed("sudo");
+}
+
+/// Whoever is not root becomes root on them, by the `sudo` of the release, with a password and without.
+fn assert_root_by_sudo(site: &Site) {
+    let folder = tempfile::tempdir().unwrap();
+    let inventory = Utf8Path::from_path(folder.path()).unwrap().join("hosts.yaml");
+    let mut text = "hosts:\n".to_owned();
+    for (host, user) in site.hosts().iter().zip(["deploy", "admin"]) {
+        let (name, role, key) = (host.name(), host.role().unwrap().as_str(), site.ssh_key());
+        let _ = writeln!(
+            text,
+            "  - {{name: {name}, address: {}, roles: [{role}], user: {user}, key: {key}}}",
+            host.address()
+        );
+    }
+    fs_err::write(&inventory, text).unwrap();
+    let mut status = site.fleet_of(&["status"], &inventory, Some(&site.known_hosts()));
+    let output = status.env("MONOBLOC_SUDO_PASSWORD", "admin").output().unwrap();
+    assert!(output.status.success(), "{}", all(&output));
+    assert!(all(&output).contains("2 hosts: 2 with nothing installed\n"), "{}", all(&output));
 }
 
 fn assert_all(site: &Site, version: &str, generation: u64) {
