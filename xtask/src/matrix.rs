@@ -11,7 +11,8 @@ const TABLE: &str = "docs/matrix.md";
 const HEAD: &str = "# Releases\n\n\
     On each of these, a master and an agent of a small distribution are installed by script, upgraded, go back by themselves from a version\n\
     whose checks fail, are rolled back by hand and uninstalled; then files, units, users, mounts, kernel settings,\n\
-    addresses and firewall are compared with what they were before. `./check --matrix` does it and writes this page.\n\n";
+    addresses and firewall are compared with what they were before. Last, users become root by the release's `sudo`, with a\n\
+    password and without, over SSH. `./check --matrix` does it and writes this page.\n\n";
 
 /// Writes the table; fails if a release did not do all of it.
 pub(crate) fn matrix(root: &Path) -> anyhow::Result<()> {
